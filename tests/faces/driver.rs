@@ -115,6 +115,7 @@ impl Driver {
                 "registry" => builder.registry(value),
                 "listen" => builder.listen(value),
                 "lease_ms" => builder.lease(Duration::from_millis(number(value))),
+                "deduplicate_for_ms" => builder.deduplicate_for(Duration::from_millis(number(value))),
                 "interval_ms" => builder.interval(Duration::from_millis(number(value))),
                 "max_deliveries" => builder.max_deliveries(number(value) as u32),
                 "handler_linger_ms" => builder.handler_linger(Duration::from_millis(number(value))),

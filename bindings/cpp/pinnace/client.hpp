@@ -62,6 +62,8 @@ class Options {
     }
     Options &ack_within(Millis time) { return set("ack_within_ms", std::to_string(time.count())); }
     Options &max_deliveries(std::uint32_t most) { return set("max_deliveries", std::to_string(most)); }
+    /* How long a message's id counts, by which a retry is recognized; 0: not at all. */
+    Options &deduplicate_for(Millis time) { return set("deduplicate_for_ms", std::to_string(time.count())); }
     /* How long closing waits for calls and handlers that do not return. */
     Options &handler_linger(Millis time) { return set("handler_linger_ms", std::to_string(time.count())); }
     Options &skip_damage(bool skip = true) { return set("skip_damage", skip ? "1" : "0"); }

@@ -28,7 +28,7 @@ struct SendOptions {
     Millis ttl{0};            /* the message's time to live; 0: no limit */
     Millis timeout = forever; /* how long to wait for room and the disk */
     /* What goes with the body, 16 KiB in all; an empty text: none. */
-    std::string id;           /* the message's id, at most 255 bytes */
+    std::string id;           /* at most 255 bytes; a retry with it is not stored again: Options::deduplicate_for */
     std::string content_type; /* of the body, such as "application/json" */
     std::string traceparent;  /* W3C trace context */
     std::string tracestate;   /* only with traceparent */

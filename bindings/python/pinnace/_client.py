@@ -92,8 +92,9 @@ class Client:
     `skip_damage` opens a damaged store without the damaged parts. `cert`, the path of a certificate (`pinnace
     keygen`), encrypts all traffic; the client then talks only to clients with a public key in `trust`, which maps
     names to keys of 40 characters of Z85. `handler_linger` is how long closing waits for handlers that do not
-    return. `more` has further options, by their names in pinnace.h and as text. `on_error` is called, on any
-    thread, with errors that no call can return; without it they are logged.
+    return. A message's id counts for `deduplicate_for` (0: not at all). `more` has further options, by their names
+    in pinnace.h and as text. `on_error` is called, on any thread, with errors that no call can return; without it
+    they are logged.
 
     Any thread may call it. A `with` statement closes it at its end.
     """
@@ -116,6 +117,7 @@ class Client:
         cert: Union[str, "os.PathLike[str]", None] = None,
         trust: Mapping[str, str] = MappingProxyType({}),
         handler_linger: float = 10.0,
+        deduplicate_for: float = 120.0,
         more: Mapping[str, str] = MappingProxyType({}),
         on_error: Optional[Callable[[Error], None]] = None,
     ) -> None:
@@ -134,6 +136,7 @@ class Client:
             "retry_most_ms": _number(retry and retry[1]),
             "max_deliveries": str(max_deliveries).encode(),
             "handler_linger_ms": _number(handler_linger),
+            "deduplicate_for_ms": _number(deduplicate_for),
             "skip_damage": b"1" if skip_damage else b"0",
             **{key: in_c(value) for key, value in more.items()},
         }
@@ -302,7 +305,8 @@ class Client:
     ) -> None:
         """`ttl` is the message's time to live, `timeout` how long to wait for room and the disk. After TimedOut the
         message may be stored, or may be stored later. `id`, `content_type`, the W3C trace context and `headers` (at
-        most 64) go with the body, 16 KiB in all."""
+        most 64) go with the body, 16 KiB in all. A further message with the same id on this topic is taken for a retry
+        within the client's `deduplicate_for`, and is not stored again."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with_body = dict(id=id, content_type=content_type, traceparent=traceparent, tracestate=tracestate)
         ticket = self.send_async(topic, body, all=all, durability=durability, ttl=ttl, timeout=timeout, headers=headers,

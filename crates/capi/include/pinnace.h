@@ -218,6 +218,7 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   skip_failing       1: other messages go on while a failed one waits [0]
  *   skip_damage        1: opens a damaged store without the damaged parts [0]
  *   memory_limit       bytes of PINNACE_MEMORY messages that are kept [64 MiB]
+ *   deduplicate_for_ms how long a message's id counts, by which a retry is recognized [120000; 0: not at all]
  *   linger_ms          how long closing waits until these are acknowledged [1000; 0: not at all]
  *   handler_linger_ms  how long closing waits for calls and handlers that do not return [10000; 0: not at all]
  *   disk_limit         bytes of the store's files, at least 4 MiB; a body takes at most a sixteenth of them, or
@@ -301,7 +302,9 @@ typedef struct pinnace_send_options_t {
     int64_t ttl_ms;     /* the message's time to live, at most UINT32_MAX; 0: no limit */
     int all;            /* 0: to one of the clients that listen on the topic, in turn; 1: to each, as send_all does */
     int durability;     /* PINNACE_SYNC, PINNACE_INTERVAL, PINNACE_MEMORY */
-    const char *id;           /* the message's id, 1 to 255 bytes of UTF-8; NULL: none */
+    /* The message's id, 1 to 255 bytes of UTF-8; NULL: none. A further message with it, of this client and on this
+     * topic within deduplicate_for_ms, is a retry: it is not stored again, and the call returns as the first did. */
+    const char *id;
     const char *content_type; /* of the body, such as "application/json", 1 to 255 bytes; NULL: none */
     const char *traceparent;  /* W3C trace context; NULL: none */
     const char *tracestate;   /* only with traceparent; NULL: none */

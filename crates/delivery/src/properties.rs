@@ -188,6 +188,12 @@ pub(crate) fn envelope_len(body: &[u8]) -> Option<usize> {
     Some(body.len() - from.rest().len())
 }
 
+/// The id in the block at the beginning of a body.
+pub(crate) fn id_in(body: &[u8]) -> Option<String> {
+    let (properties, _) = Properties::read(body)?;
+    properties.id
+}
+
 /// Where the block of a message's first part begins and ends. None: it is malformed.
 fn ends_of(flags: u8, body: &[u8]) -> Option<(usize, usize)> {
     let begin = if flags & DEAD == 0 { 0 } else { envelope_len(body)? };

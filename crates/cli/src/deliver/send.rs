@@ -26,7 +26,8 @@ pub fn run(given: &DeliverSend) -> Outcome {
     let signals = Signals::new(false)?;
     let own = given.own.as_ref().unwrap_or(&given.client.name);
     // Messages in memory are waited for here, not when the client is dropped.
-    let client = client::start(client::builder(&given.client, own)?.linger(Duration::ZERO), &given.client)?;
+    let builder = client::builder(&given.client, own)?.deduplicate_for(given.deduplicate_for);
+    let client = client::start(builder.linger(Duration::ZERO), &given.client)?;
     Trouble::default().tell(&client)?;
     let given_up = dead_letters(&client, &given.topic);
     let (mut sent, mut last) = (0, None);

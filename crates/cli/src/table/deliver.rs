@@ -139,9 +139,13 @@ pub struct DeliverSend {
     /// Time to live of a message; it is not handled after that [default: no limit]
     #[arg(long, value_name = "MS", value_parser = lifetime)]
     pub ttl: Option<Duration>,
-    /// Id of the message; only for one message, that is one BODY or --raw
+    /// Id of the message; only for one message, that is one BODY or --raw. If this client has sent one with this id on
+    /// this topic within the last 2 minutes (--deduplicate-for), the message is not stored again
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
+    /// How long the id of a message counts; 0: not at all
+    #[arg(long, value_name = "MS", value_parser = milliseconds, default_value = "120000")]
+    pub deduplicate_for: Duration,
     /// Content type of the messages, such as application/json
     #[arg(long, value_name = "TYPE")]
     pub content_type: Option<String>,

@@ -24,6 +24,21 @@ const ALL: [&str; 12] = [
     "empty=",
 ];
 
+/// Each command is a client of its own, which reads the ids from its store.
+#[test]
+fn a_retry_with_the_same_id_is_not_stored_again() {
+    let clients = Clients::new();
+    let send = |more: &[&str]| {
+        clients.run("send", "shop", &[&["orders", "--id", "7"], more].concat(), b"").expect(0);
+    };
+    (0..3).for_each(|_| send(&["one"]));
+    send(&["two", "--deduplicate-for", "0"]);
+    clients.run("send", "shop", &["orders", "end"], b"").expect(0);
+    let receiver = clients.start("recv", "billing", &["orders", "-n", "3"]);
+    clients.sent(&[], b"");
+    assert_eq!(receiver.end().expect(0).out, "one\ntwo\nend\n");
+}
+
 /// A message or a letter that was sent with all flags.
 fn has_all(object: &Value) {
     assert_eq!((&object["id"], &object["content_type"]), (&json!("order-7"), &json!("text/plain")));

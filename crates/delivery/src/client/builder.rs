@@ -46,6 +46,7 @@ pub struct Builder {
     patience: Option<Duration>,
     retry: Retry,
     memory_limit: u64,
+    deduplicate_for: Duration,
     linger: Duration,
     handler_linger: Duration,
     largest: usize,
@@ -72,6 +73,7 @@ impl Builder {
             notify: Arc::new(|_| {}),
             patience: Some(Duration::from_secs(30)),
             memory_limit: 64 << 20,
+            deduplicate_for: Duration::from_secs(120),
             linger: Duration::from_secs(1),
             handler_linger: Duration::from_secs(10),
             largest: 1 << 30,
@@ -184,6 +186,15 @@ impl Builder {
     /// Clients with the same directory share the limit. At the limit a send waits until its deadline.
     pub fn memory_limit(mut self, bytes: u64) -> Builder {
         self.memory_limit = bytes;
+        self
+    }
+
+    /// How long a message's id ([`Options::id`](crate::Options::id)) counts, by this machine's clock: a further message
+    /// of this client with that id on the same topic is taken for a retry, and not stored again, also after a restart
+    /// or a crash; 2 minutes by default. Zero: ids do not matter. The store keeps the 65,536 newest ids of a client, or
+    /// one for each 1,280 bytes of [`disk_limit`](Self::disk_limit) if these are fewer; older ones are forgotten early.
+    pub fn deduplicate_for(mut self, time: Duration) -> Builder {
+        self.deduplicate_for = time;
         self
     }
 
@@ -351,6 +362,7 @@ impl Builder {
             handlers: Mutex::default(),
             entry: Mutex::new(entry.clone()),
             memory_limit: self.memory_limit,
+            deduplicate_for: self.deduplicate_for,
             linger: self.linger,
             handler_linger: self.handler_linger,
             largest: self.largest,

@@ -50,7 +50,7 @@ impl Client {
         })?;
         let headers: Vec<(&str, &[u8])> = properties.headers().collect();
         let options = Options { deadline, ..Options::of(&properties, &headers) };
-        self.send(&dead.topic, body.as_deref().unwrap_or(&whole[begin..]), &options)?;
+        self.send_again(&dead.topic, body.as_deref().unwrap_or(&whole[begin..]), &options)?;
         let mut done = RangeSet::default();
         done.add(first, first + parts.len() as u64 - 1);
         store.mark_done(&mut store.lock(), stream, &done)?;

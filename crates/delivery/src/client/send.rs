@@ -14,7 +14,7 @@ use crate::pack::pack;
 use crate::peer_loop::{Command, SUFFIX};
 use crate::properties::{Properties, block_of};
 use crate::signal::Patience;
-use crate::store::{Sending, State};
+use crate::store::{IdState, Sending, SendingId, SentId, State, digest_of};
 use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX, PROPERTIES};
 
 /// When a message is on the disk.
@@ -39,7 +39,9 @@ pub struct Options<'a> {
     pub ttl: Option<Duration>,
     /// How long to wait for room and for the disk; None: without limit.
     pub deadline: Option<Instant>,
-    /// The message's id: 1 to 255 bytes, without NUL.
+    /// The message's id: 1 to 255 bytes, without NUL. If this client has sent one with this id on this topic within
+    /// [`Builder::deduplicate_for`](super::Builder::deduplicate_for), the message is not stored again: the call returns
+    /// Ok as for the first one, with the first one's durability.
     pub id: Option<&'a str>,
     /// The content type of the body, such as `application/json`: 1 to 255 bytes, without NUL.
     pub content_type: Option<&'a str>,
@@ -92,6 +94,31 @@ impl From<Ticket> for u64 {
 impl From<u64> for Ticket {
     fn from(batch: u64) -> Ticket {
         Ticket { batch, receivers: 0 }
+    }
+}
+
+/// A message to send, with the checked values of its options.
+struct ToSend<'a> {
+    topic: &'a str,
+    body: &'a [u8],
+    block: &'a [u8],
+    /// 0: it does not expire.
+    ttl_ms: u32,
+    id: Option<SendingId>,
+}
+
+/// What has become of a message.
+#[derive(Debug, Clone, Copy)]
+enum Acceptance {
+    InBatch(u64),
+    /// A message with its id was sent before.
+    Before(SentId),
+}
+
+/// A retry is waited for like the message that was sent first.
+impl From<SentId> for Ticket {
+    fn from(sent: SentId) -> Ticket {
+        Ticket { batch: sent.batch, receivers: sent.receivers as usize }
     }
 }
 
@@ -169,6 +196,22 @@ impl Client {
     /// Like `send`, without waiting for the disk. It is sent to the receiver once it is there, whether or not a caller
     /// waits.
     pub fn send_async(&self, topic: &str, body: &[u8], options: &Options<'_>) -> Result<Ticket, Error> {
+        self.begin_send(topic, body, options, self.deduplicate_for)
+    }
+
+    /// As `send`, whether or not a message with its id was sent before.
+    pub(super) fn send_again(&self, topic: &str, body: &[u8], options: &Options<'_>) -> Result<(), Error> {
+        let ticket = self.begin_send(topic, body, options, Duration::ZERO)?;
+        self.wait(ticket, options.deadline)
+    }
+
+    fn begin_send(
+        &self,
+        topic: &str,
+        body: &[u8],
+        options: &Options<'_>,
+        deduplicate_for: Duration,
+    ) -> Result<Ticket, Error> {
         self.check_open()?;
         // Leave room for the suffix of the dead-letter topic.
         if topic.len() > if topic.ends_with(SUFFIX) { NAME_MAX } else { NAME_MAX - SUFFIX.len() } {
@@ -184,7 +227,16 @@ impl Client {
             Some(_) => return Err(Error::Ttl),
         };
         let block = block_of(options)?;
-        match self.send_with(topic, body, &block, options, ttl_ms, self.patience(options.deadline)) {
+        let window_ms = u64::try_from(deduplicate_for.as_millis()).unwrap_or(u64::MAX);
+        let id = options.id.filter(|_| window_ms > 0);
+        let id = id.map(|id| SendingId { digest: digest_of(topic, id), receivers: 0, window_ms });
+        if let Some(id) = &id
+            && let IdState::Sent(sent) = self.instance.store.lock().sent.state_of(self.record.number, id)
+        {
+            return Ok(sent.into());
+        }
+        let message = ToSend { topic, body, block: &block, ttl_ms, id };
+        match self.send_with(&message, options, self.patience(options.deadline)) {
             Err(Error::NoRoom | Error::TimedOut) if self.closed.load(Ordering::Relaxed) => Err(Error::Closed),
             sent => sent,
         }
@@ -192,13 +244,11 @@ impl Client {
 
     fn send_with(
         &self,
-        topic: &str,
-        body: &[u8],
-        block: &[u8],
+        message: &ToSend<'_>,
         options: &Options<'_>,
-        ttl_ms: u32,
         patience: Patience<'_>,
     ) -> Result<Ticket, Error> {
+        let ToSend { topic, body, block, ttl_ms, id } = *message;
         let (body, is_packed) = if body.len() >= self.pack_from { pack(body) } else { (body.into(), false) };
         let any = if options.all { 0 } else { ANY };
         let flags = if is_packed { PACKED } else { 0 } | if block.is_empty() { 0 } else { PROPERTIES } | any;
@@ -221,19 +271,57 @@ impl Client {
             ttl_ms,
             body: &[],
             urgency,
+            id: id.map(|id| SendingId { receivers: receivers as u32, ..id }),
         };
-        let batch = match content.parts() {
-            _ if options.durability == Durability::Memory => {
-                self.hold(state, &sending, content, patience)?;
-                0
-            }
+        let accepted = match content.parts() {
+            _ if options.durability == Durability::Memory => self.hold(state, &sending, content, patience)?,
             1 => {
                 let (flags, body) = content.part(0);
                 self.accept(state, &Sending { flags, body: &body, ..sending }, true, patience)?
             }
             _ => self.accept_parts(state, &sending, content, patience)?,
         };
-        Ok(Ticket { batch, receivers })
+        Ok(match accepted {
+            Acceptance::InBatch(batch) => Ticket { batch, receivers },
+            Acceptance::Before(sent) => sent.into(),
+        })
+    }
+
+    /// Waits until no other thread sends parts of a message with this id. Returns the message with it that was sent
+    /// before. None: the time is over.
+    fn wait_for_id<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        sending: &Sending<'_>,
+        patience: Patience<'_>,
+    ) -> Option<(MutexGuard<'a, State>, Option<SentId>)> {
+        let Some(id) = &sending.id else { return Some((state, None)) };
+        loop {
+            match state.sent.state_of(sending.client, id) {
+                IdState::New => return Some((state, None)),
+                IdState::Sent(sent) => return Some((state, Some(sent))),
+                IdState::Underway => state = self.instance.store.wait_for_progress(state, patience)?,
+            }
+        }
+    }
+
+    /// Waits until no message is in the middle of its parts in the streams, and none with this id anywhere.
+    fn wait_for_turn<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        sending: &Sending<'_>,
+        patience: Patience<'_>,
+    ) -> Result<(MutexGuard<'a, State>, Option<SentId>), Error> {
+        loop {
+            state =
+                self.instance.store.wait_for_end(state, sending.streams, patience).ok_or(Error::TimedOut)?;
+            let (again, sent) = self.wait_for_id(state, sending, patience).ok_or(Error::TimedOut)?;
+            // The streams may have been taken while the lock was released.
+            if sent.is_some() || !again.is_in_parts(sending.streams) {
+                return Ok((again, sent));
+            }
+            state = again;
+        }
     }
 
     /// The streams of a message, which are opened once there is room.
@@ -260,19 +348,25 @@ impl Client {
         Ok(found)
     }
 
-    /// Accepts a message of several parts, once there is room. Returns the batch that holds the last one.
+    /// Accepts a message of several parts, once there is room.
     fn accept_parts<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
         sending: &Sending<'_>,
         content: Content<'_>,
         patience: Patience<'_>,
-    ) -> Result<u64, Error> {
+    ) -> Result<Acceptance, Error> {
         let (store, streams) = (&self.instance.store, sending.streams);
-        let mut state = store.wait_for_end(state, streams, patience).ok_or(Error::TimedOut)?;
+        let (mut state, before) = self.wait_for_turn(state, sending, patience)?;
+        if let Some(before) = before {
+            return Ok(Acceptance::Before(before));
+        }
         store.begin_parts(&mut state, streams);
+        if let Some(id) = &sending.id {
+            state.sent.begin(sending.client, id);
+        }
         drop(state);
-        let (mut sent, mut accepted) = (Ok(0), 0);
+        let (mut sent, mut accepted) = (Ok(Acceptance::InBatch(0)), 0);
         for part in 0..content.parts() {
             let (flags, body) = content.part(part);
             sent = self.accept(store.lock(), &Sending { flags, body: &body, ..*sending }, false, patience);
@@ -282,7 +376,11 @@ impl Client {
             accepted += 1;
         }
         let left = if sent.is_ok() { 0 } else { accepted };
-        store.end_parts(&mut store.lock(), streams, left)?;
+        let mut state = store.lock();
+        if let Some(id) = &sending.id {
+            state.sent.end(sending.client, id);
+        }
+        store.end_parts(&mut state, streams, left)?;
         sent
     }
 
@@ -293,12 +391,15 @@ impl Client {
         sending: &Sending<'_>,
         content: Content<'_>,
         patience: Patience<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<Acceptance, Error> {
         let (store, parts) = (&self.instance.store, content.parts());
         let cost = (content.len() as u64 + parts as u64 * COST) * sending.streams.len() as u64;
         let most = self.memory_limit.saturating_sub(cost);
         let state = store.wait_for_memory(state, most, patience).ok_or(Error::NoRoom)?;
-        let mut state = store.wait_for_end(state, sending.streams, patience).ok_or(Error::TimedOut)?;
+        let (mut state, before) = self.wait_for_turn(state, sending, patience)?;
+        if let Some(before) = before {
+            return Ok(Acceptance::Before(before));
+        }
         // Under the lock: a client that ends drops what it holds after it.
         self.check_open()?;
         let mut is_news = false;
@@ -310,18 +411,17 @@ impl Client {
         if is_news {
             self.instance.doorbell.ring();
         }
-        Ok(())
+        Ok(Acceptance::InBatch(0))
     }
 
-    /// Accepts a message, or a part of one that has begun, once there is room. `whole`: it is not a part. Returns the
-    /// batch that holds it.
+    /// Accepts a message, or a part of one that has begun, once there is room. `whole`: it is not a part.
     fn accept<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         sending: &Sending<'_>,
         whole: bool,
         patience: Patience<'_>,
-    ) -> Result<u64, Error> {
+    ) -> Result<Acceptance, Error> {
         let store = &self.instance.store;
         loop {
             while !store.log().is_calm() {
@@ -330,12 +430,16 @@ impl Client {
                 state = store.lock();
             }
             if whole {
-                state = store.wait_for_end(state, sending.streams, patience).ok_or(Error::TimedOut)?;
+                let (again, before) = self.wait_for_turn(state, sending, patience)?;
+                if let Some(before) = before {
+                    return Ok(Acceptance::Before(before));
+                }
+                state = again;
             }
             let accepted = store.accept(&mut state, sending);
             drop(state);
             match accepted {
-                Ok(accepted) => return Ok(accepted.batch),
+                Ok(accepted) => return Ok(Acceptance::InBatch(accepted.batch)),
                 Err(LogError::NoRoom(_)) => store.log().wait_for_room(patience)?,
                 Err(error) => return Err(error.into()),
             }

@@ -6,7 +6,9 @@
 mod identity;
 mod messages;
 mod outbox;
+mod parts;
 pub mod records;
+mod sent;
 mod subscriptions;
 mod viewing;
 mod volatile;
@@ -17,7 +19,9 @@ use std::time::Duration;
 
 use foldhash::HashSet;
 use pinnace_stream::RangeSet;
-use records::{CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, STREAM, TOPICS};
+use records::{
+    CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, SENT, STREAM, TOPICS,
+};
 
 use crate::environment::{now, now_ms};
 use crate::log::{self, Checkpointer, Damage, Log, LogError, Position, Replay, Settings, Storage, Urgency};
@@ -25,6 +29,7 @@ use crate::signal::{Patience, Signal};
 use crate::wire::{BEGINS, ENDS, FrameEntry, Id, Opening, VOLATILE};
 pub use messages::{Messages, StreamMessage, Wanted};
 pub use outbox::{EPOCH_SHIFT, Outbox, Stream};
+pub use sent::{IdState, SendingId, SentId, digest_of};
 pub use viewing::view;
 pub use volatile::VolatileRun;
 
@@ -42,6 +47,8 @@ pub struct State {
     known: HashMap<(u32, String), records::Known>,
     /// What each client listens on, until it is closed.
     subscriptions: HashMap<u32, records::Subscriptions>,
+    /// The ids of messages that the clients have sent.
+    pub sent: sent::SentIds,
     /// Streams in the middle of a multi-part message: no other message may be appended to them.
     in_parts: HashSet<u32>,
     /// Streams with a last message that was recovered without its end: the numbers of its first and last parts found.
@@ -73,6 +80,8 @@ pub struct Sending<'a> {
     pub body: &'a [u8],
     /// Unused for volatile messages.
     pub urgency: Urgency,
+    /// The message's id, if retries are recognized by it.
+    pub id: Option<SendingId>,
 }
 
 /// The result of `Store::accept`.
@@ -99,6 +108,7 @@ impl Store {
         start: impl FnOnce(log::Opened, &State) -> Result<Log, LogError>,
     ) -> Result<Store, LogError> {
         let mut state = State::default();
+        state.sent.limit(settings.most);
         let opened = log::open(storage, settings, &mut state)?;
         state.finish_recovery();
         let damage = opened.damage().to_vec();
@@ -164,38 +174,6 @@ impl Store {
         self.append(state, Urgency::Interval, STREAM, &[&record.write()]).map(drop)
     }
 
-    /// Waits until none of these streams is in the middle of a message. None: the time is over.
-    pub fn wait_for_end<'a>(
-        &self,
-        mut state: MutexGuard<'a, State>,
-        streams: &[u32],
-        patience: Patience<'_>,
-    ) -> Option<MutexGuard<'a, State>> {
-        while state.is_in_parts(streams) {
-            state = self.progressed.wait(state, patience)?;
-        }
-        Some(state)
-    }
-
-    /// Begins a multi-part message in these streams.
-    pub fn begin_parts(&self, state: &mut State, streams: &[u32]) {
-        state.in_parts.extend(streams);
-    }
-
-    /// Ends a multi-part message. `left`: how many accepted parts to discard, because the remaining ones will never
-    /// follow.
-    pub fn end_parts(&self, state: &mut State, streams: &[u32], left: u64) -> Result<(), LogError> {
-        state.in_parts.retain(|stream| !streams.contains(stream));
-        self.progressed.tell();
-        for stream in streams.iter().filter(|_| left > 0) {
-            let last = state.outbox.get(*stream).map_or(0, |stream| stream.record.last);
-            let mut done = RangeSet::default();
-            done.add((last + 1).saturating_sub(left), last);
-            self.mark_done(state, *stream, &done)?;
-        }
-        Ok(())
-    }
-
     /// Appends a message to the log, under a number in each of its streams.
     pub fn accept(&self, state: &mut State, sending: &Sending<'_>) -> Result<Accepted, LogError> {
         let epoch = state.clients[sending.client as usize].opening().epoch;
@@ -215,6 +193,7 @@ impl Store {
         for (stream, _) in &destinations {
             state.outbox.add(*stream, epoch, appended.position);
         }
+        state.sent.accepted(sending, appended.batch);
         state.follow(appended.position);
         self.free(state);
         Ok(Accepted { batch: appended.batch })
@@ -235,6 +214,7 @@ impl Store {
             state.outbox.hold(*stream, epoch, &entry);
             state.volatile.insert(*stream);
         }
+        state.sent.accepted(&Sending { flags: entry.flags, ..*sending }, 0);
         was_empty
     }
 
@@ -289,7 +269,10 @@ impl Store {
 
     /// Drops a client's volatile messages.
     pub fn forget_held(&self, client: u32) {
-        self.lock().outbox.forget_held(client);
+        let mut state = self.lock();
+        state.outbox.forget_held(client);
+        state.sent.forget_volatile(client);
+        drop(state);
         self.progressed.tell();
     }
 
@@ -384,6 +367,7 @@ impl Checkpointer for State {
         for (client, subscriptions) in &self.subscriptions {
             add(TOPICS, &[&subscriptions.write(*client)]);
         }
+        self.sent.write().iter().for_each(|ids| add(SENT, &[ids]));
     }
 
     fn summary(&self, segment: u64) -> Vec<u8> {
@@ -433,11 +417,13 @@ impl State {
             STREAM => self.outbox.find_stream(records::StreamRecord::read(payload)?),
             MESSAGE => {
                 let message = MessageRecord::read(payload)?;
+                self.find_id(&message);
                 for (stream, seq) in message.destinations() {
                     self.outbox.find_message(stream, seq, position);
                     self.find_end(stream, seq, message.flags);
                 }
             }
+            SENT => self.sent.read(payload)?,
             DONE => {
                 let (stream, done) = records::read_done(payload)?;
                 self.outbox.find_done(stream, &done);
@@ -467,6 +453,7 @@ impl State {
             self.outbox.find_done(stream, &done);
         }
         self.outbox.finish_recovery();
+        self.sent.finish_recovery();
     }
 
     fn find_end(&mut self, stream: u32, seq: u64, flags: u8) {

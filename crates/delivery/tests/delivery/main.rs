@@ -13,5 +13,6 @@ mod peeking;
 mod properties;
 
 mod reassign;
+mod retries;
 mod secrecy;
 mod silence;

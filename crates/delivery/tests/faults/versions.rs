@@ -158,15 +158,15 @@ fn properties_are_left_out_for_an_old_receiver() {
     let (sender, errors) = sender_to(&endpoint, dir.path());
     // Compression would make one part of another body.
     let body = incompressible((1 << 20) + 9);
-    let options = |durability| {
+    let options = |id, durability| {
         let headers: &[(&str, &[u8])] = &[("region", b"north")];
-        Options { id: Some("the-id"), headers, ..kept(durability) }
+        Options { id: Some(id), headers, ..kept(durability) }
     };
-    for durability in [Durability::Sync, Durability::Memory] {
-        sender.send("news", b"one", &options(durability)).unwrap();
+    for (id, durability) in [("the-id 1", Durability::Sync), ("the-id 2", Durability::Memory)] {
+        sender.send("news", b"one", &options(id, durability)).unwrap();
         sender.send("news", b"two", &kept(durability)).unwrap();
     }
-    sender.send("news", &body, &options(Durability::Sync)).unwrap();
+    sender.send("news", &body, &options("the-id 3", Durability::Sync)).unwrap();
     for _ in 0..2 {
         let (from, _) = heard(&mouth, HELLO);
         say(&mouth, from, &Frame::of(REFUSED).byte(VERSION).counted(b"only version 1 is supported"));
