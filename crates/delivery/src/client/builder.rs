@@ -249,8 +249,9 @@ impl Builder {
     }
 
     /// Called for errors that no call returns: the store fails or is found damaged, or a peer refuses messages, cannot
-    /// be connected to, or should be there and has not answered for 5 s. It runs on the thread that moves all messages,
-    /// which waits for it; signals are as in a handler of [`Client::listen`].
+    /// be connected to, should be there and has not answered for 5 s, or is of an earlier version and gets messages
+    /// without their ids and headers. It runs on the thread that moves all messages, which waits for it; signals are as
+    /// in a handler of [`Client::listen`].
     pub fn on_error(mut self, notify: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
         self.notify = Arc::new(notify);
         self
