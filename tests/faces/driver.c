@@ -115,6 +115,7 @@ static void send_some(int count, char **words) {
     free(bytes);
 }
 
+#include "describe.h"
 static void burst(int count, char **words) {
     (void)count;
     uint64_t ticket = 0;
@@ -471,7 +472,7 @@ static const struct {
     {"wait_listeners", wait_listeners}, {"forget", subscribe},
     {"hang", forward},      {"release", release},           {"in_hand", pending},     {"drain", drain},
     {"close_within", drain}, {"close_by_handler", close_by_handler}, {"closed", wait_closed},
-    {"close_twice", close_twice},
+    {"close_twice", close_twice}, {"describe", describe}, {"properties", properties},
     {"schema", schema},     {"by_peer", by_peer},           {"start_process", forward},
 };
 

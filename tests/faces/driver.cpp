@@ -88,6 +88,34 @@ static std::string send(const Words &words) {
     return "ok";
 }
 
+static std::string describe(const Words &words) {
+    const auto text = [&](std::size_t at) { return words[at] == "-" ? std::string() : words[at]; };
+    pinnace::SendOptions options;
+    options.id = text(4);
+    options.content_type = text(5);
+    options.traceparent = text(6);
+    options.tracestate = text(7);
+    for (std::size_t at = 8; at < words.size(); at++) {
+        const std::size_t end = words[at].find('=');
+        options.headers.emplace_back(words[at].substr(0, end), words[at].substr(end + 1));
+    }
+    client(words).send(words[2], body(words[3]), options);
+    return "ok";
+}
+
+static std::string properties(const Words &words) {
+    const Delivery &delivery = deliveries.at(std::stoul(words[1]));
+    std::string said = "properties";
+    for (const auto &text : {delivery.id(), delivery.content_type(), delivery.traceparent(), delivery.tracestate()})
+        said.append(" ").append(text.value_or("-"));
+    for (const auto &[key, value] : delivery.headers()) {
+        if (delivery.header(std::string(key)) != value)
+            throw pinnace::Error(EIO, "another value by its key");
+        said.append(" ").append(key).append("=").append(value);
+    }
+    return said;
+}
+
 static std::string burst(const Words &words) {
     pinnace::Ticket last{0};
     for (int number = 0; number < std::stoi(words[3]); number++)
@@ -343,7 +371,8 @@ static const std::map<std::string, std::function<std::string(const Words &)>> co
     {"fail", settle},   {"take", take},   {"run", run},       {"terminate", settle}, {"forward", forward},
     {"interrupt", interrupt}, {"addresses", addresses}, {"cursor", cursor}, {"schema", schema}, {"by_peer", by_peer},
     {"start_process", start_process}, {"hang", hang}, {"release", release}, {"close_by_handler", close_by_handler},
-    {"close_twice", close_twice}, {"closed", [](const Words &) { return answer(closed.take()); }},
+    {"close_twice", close_twice}, {"describe", describe}, {"properties", properties},
+    {"closed", [](const Words &) { return answer(closed.take()); }},
 };
 
 int main() {

@@ -6,6 +6,8 @@ suite uses a face only through its driver.
     send CLIENT TOPIC BODY                    to one of the listeners; `all` to each
     all CLIENT TOPIC BODY                     -> number RECEIVERS
     with CLIENT TOPIC BODY ALL INTERVAL TTL_MS TIMEOUT_MS    with options, as numbers; TTL_MS 0: none
+    describe CLIENT TOPIC BODY ID CONTENT_TYPE TRACEPARENT TRACESTATE [KEY=VALUE]...    with headers; - for none
+    properties NUMBER                         -> properties ID CONTENT_TYPE TRACEPARENT TRACESTATE KEY=VALUE...
     burst CLIENT TOPIC COUNT                  sends numbers from 0, as text, and waits for the last ticket
     recv CLIENT TIMEOUT_MS                    -> delivery NUMBER FROM TOPIC COUNT ACCEPTED_MS SIZE ADLER32
     dead NUMBER                               -> dead TOPIC RECEIVER DELIVERIES REASON; REASON 0: given by the handler

@@ -30,6 +30,7 @@ impl From<Error> for Refused {
     fn from(error: Error) -> Refused {
         let number = match &error {
             Error::Name
+            | Error::Property(_)
             | Error::Registry(
                 RegistryError::Endpoint
                 | RegistryError::Topics
@@ -114,6 +115,7 @@ impl Driver {
                 "registry" => builder.registry(value),
                 "listen" => builder.listen(value),
                 "lease_ms" => builder.lease(Duration::from_millis(number(value))),
+                "deduplicate_for_ms" => builder.deduplicate_for(Duration::from_millis(number(value))),
                 "interval_ms" => builder.interval(Duration::from_millis(number(value))),
                 "max_deliveries" => builder.max_deliveries(number(value) as u32),
                 "handler_linger_ms" => builder.handler_linger(Duration::from_millis(number(value))),
@@ -151,8 +153,41 @@ impl Driver {
         };
         let durability = if *interval == "1" { Durability::Interval } else { Durability::Sync };
         let ttl = ms(ttl).filter(|ttl| !ttl.is_zero());
-        let options = Options { all: *all == "1", durability, ttl, deadline: deadline(timeout) };
+        let options =
+            Options { all: *all == "1", durability, ttl, deadline: deadline(timeout), ..Options::default() };
         ok(client.send(topic, &body, &options))
+    }
+
+    fn describe(&self, words: &[&str]) -> Answer {
+        let [client, topic, spec, texts @ ..] = words else { panic!("describe") };
+        let (texts, headers) = texts.split_at(4);
+        let text = |at: usize| Some(texts[at]).filter(|text| *text != "-");
+        let headers: Vec<(&str, &[u8])> = headers
+            .iter()
+            .map(|header| header.split_once('=').expect("KEY=VALUE"))
+            .map(|(key, value)| (key, value.as_bytes()))
+            .collect();
+        let options = Options {
+            id: text(0),
+            content_type: text(1),
+            traceparent: text(2),
+            tracestate: text(3),
+            headers: &headers,
+            ..Options::default()
+        };
+        ok(self.client(client).send(topic, &body(spec), &options))
+    }
+
+    fn properties(&self, at: &str) -> Answer {
+        let delivery = self.deliveries[number(at) as usize].as_ref();
+        let delivery = delivery.ok_or_else(|| Refused(EFAULT, "settled already".to_owned()))?;
+        let texts = [delivery.id(), delivery.content_type(), delivery.traceparent(), delivery.tracestate()];
+        let mut said = format!("properties {}", texts.map(|text| text.unwrap_or("-")).join(" "));
+        for (key, value) in delivery.headers() {
+            assert_eq!(delivery.header(key), Some(value));
+            said = format!("{said} {key}={}", String::from_utf8_lossy(value));
+        }
+        Ok(said)
     }
 
     fn burst(&self, client: &str, topic: &str, count: &str) -> Answer {
@@ -335,6 +370,8 @@ impl Driver {
             ["start", rest @ ..] => self.start(rest),
             ["close", client] => self.close(client),
             ["send" | "all" | "with", ..] => self.send(words),
+            ["describe", rest @ ..] => self.describe(rest),
+            ["properties", delivery] => self.properties(delivery),
             ["burst", client, topic, count] => self.burst(client, topic, count),
             ["recv", client, timeout] => self.recv(client, timeout),
             ["dead", delivery] => self.dead(delivery),

@@ -61,6 +61,20 @@ def send_with(client: str, topic: str, spec: str, every: str, interval: str, ttl
     return "ok"
 
 
+def describe(client: str, topic: str, spec: str, *words: str) -> str:
+    id, content_type, traceparent, tracestate = (None if word == "-" else word for word in words[:4])
+    headers = dict(word.split("=", 1) for word in words[4:])
+    clients[client].send(topic, body(spec), id=id, content_type=content_type, traceparent=traceparent,
+                         tracestate=tracestate, headers=headers)
+    return "ok"
+
+
+def properties(number: str) -> str:
+    got = deliveries[int(number)]
+    texts = [text or "-" for text in (got.id, got.content_type, got.traceparent, got.tracestate)]
+    return " ".join(["properties", *texts, *(f"{key}={value.decode()}" for key, value in got.headers.items())])
+
+
 def burst(client: str, topic: str, count: str) -> str:
     last = Ticket(0)
     for number in range(int(count)):
@@ -258,6 +272,8 @@ COMMANDS: "dict[str, Callable[..., str]]" = {
     "send": send,
     "all": send_all,
     "with": send_with,
+    "describe": describe,
+    "properties": properties,
     "burst": burst,
     "recv": recv,
     "dead": dead,

@@ -24,6 +24,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@
 #include <vector>
 
 #include <pinnace/delivery.hpp>
+#include <pinnace/send_options.hpp>
 
 namespace pinnace {
 
@@ -66,6 +68,8 @@ class Options {
      * receiver is known, for those to come. 0: without limit. */
     Options &retain_for(Millis time) { return set("retain_for_ms", std::to_string(time.count())); }
     Options &retain_bytes(std::uint64_t bytes) { return set("retain_bytes", std::to_string(bytes)); }
+    /* How long a message's id counts, by which a retry is recognized; 0: not at all. */
+    Options &deduplicate_for(Millis time) { return set("deduplicate_for_ms", std::to_string(time.count())); }
     /* How long closing waits for calls and handlers that do not return. */
     Options &handler_linger(Millis time) { return set("handler_linger_ms", std::to_string(time.count())); }
     Options &skip_damage(bool skip = true) { return set("skip_damage", skip ? "1" : "0"); }
@@ -102,20 +106,6 @@ class Options {
         void operator()(pinnace_client_options_t *handle) const noexcept { pinnace_client_options_destroy(handle); }
     };
     std::unique_ptr<pinnace_client_options_t, Destroy> handle_;
-};
-
-enum class Durability : int {
-    sync = PINNACE_SYNC,        /* on the disk before the call returns */
-    interval = PINNACE_INTERVAL, /* on the disk later, within Options::interval */
-    memory = PINNACE_MEMORY      /* never on the disk; lost with the process */
-};
-
-/* How a message is sent. The defaults are those of Client::send_to. */
-struct SendOptions {
-    bool all = false; /* true: to each client that listens on the topic; false: to one of them, in turn */
-    Durability durability = Durability::sync;
-    Millis ttl{0};            /* the message's time to live; 0: no limit */
-    Millis timeout = forever; /* how long to wait for room and the disk */
 };
 
 /* A message on its way to the disk. */
@@ -211,22 +201,29 @@ class Client {
         return detail::checked(pinnace_client_send_all(handle(), topic.c_str(), body.data(), body.size()));
     }
     void send(const std::string &topic, std::string_view body, const SendOptions &options) {
-        const pinnace_send_options_t given = c_options(options);
-        detail::checked(pinnace_client_send(handle(), topic.c_str(), body.data(), body.size(), &given));
+        const detail::COptions given(options);
+        detail::checked(pinnace_client_send(handle(), topic.c_str(), body.data(), body.size(), given.get()));
     }
     bool send(const std::string &topic, std::string_view body, const SendOptions &options,
               std::error_code &error) noexcept {
-        const pinnace_send_options_t given = c_options(options);
-        const int sent = pinnace_client_send(handle(), topic.c_str(), body.data(), body.size(), &given);
-        return detail::noted(sent < 0, error);
+        try {
+            const detail::COptions given(options);
+            const int sent = pinnace_client_send(handle(), topic.c_str(), body.data(), body.size(), given.get());
+            return detail::noted(sent < 0, error);
+        } catch (const std::system_error &refused) {
+            error = refused.code();
+        } catch (const std::bad_alloc &) {
+            error = std::make_error_code(std::errc::not_enough_memory);
+        }
+        return false;
     }
 
     /* Does not wait for the disk. Messages reach the disk in the order of their tickets. */
     Ticket send_async(const std::string &topic, std::string_view body, const SendOptions &options = {}) {
-        const pinnace_send_options_t given = c_options(options);
+        const detail::COptions given(options);
         Ticket ticket{};
         ticket.receivers = detail::checked(pinnace_client_send_async(
-            handle(), topic.c_str(), body.data(), body.size(), &given, &ticket.number));
+            handle(), topic.c_str(), body.data(), body.size(), given.get(), &ticket.number));
         return ticket;
     }
     void wait(Ticket ticket, Millis timeout = forever) {
@@ -374,15 +371,6 @@ class Client {
     }
 
     static std::string text(const char *found) { return detail::checked(found, found == nullptr); }
-
-    static pinnace_send_options_t c_options(const SendOptions &options) noexcept {
-        pinnace_send_options_t given = PINNACE_SEND_OPTIONS;
-        given.timeout_ms = options.timeout.count();
-        given.ttl_ms = options.ttl.count();
-        given.all = options.all ? 1 : 0;
-        given.durability = static_cast<int>(options.durability);
-        return given;
-    }
 
     /* EFAULT: the client was moved from. */
     State &state() const {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <pinnace/error.hpp>
 
@@ -37,7 +38,7 @@ enum class Reason : int {
     terminated = PINNACE_TERMINATED, /* its receiver terminated it */
     deliveries = PINNACE_DELIVERIES, /* it reached max_deliveries */
     too_large = PINNACE_TOO_LARGE,   /* it is larger than its receiver accepts */
-    unreadable = PINNACE_UNREADABLE  /* it is compressed and cannot be decompressed */
+    unreadable = PINNACE_UNREADABLE  /* it cannot be decompressed, or its headers cannot be read */
 };
 
 /* The history of a dead letter. */
@@ -97,6 +98,29 @@ class Delivery {
         detail::checked(pinnace_delivery_cursor(handle_, &found));
         return {found.sender, found.stream, found.number, found.settled};
     }
+    /* What the sender gave with the body; none: it gave none. */
+    std::optional<std::string_view> id() const { return optional(pinnace_delivery_id(handle_)); }
+    std::optional<std::string_view> content_type() const { return optional(pinnace_delivery_content_type(handle_)); }
+    std::optional<std::string_view> traceparent() const { return optional(pinnace_delivery_traceparent(handle_)); }
+    std::optional<std::string_view> tracestate() const { return optional(pinnace_delivery_tracestate(handle_)); }
+    /* The value of a header. */
+    std::optional<std::string_view> header(const std::string &key) const {
+        pinnace_header_t found;
+        const int result = pinnace_delivery_header(handle_, key.c_str(), &found);
+        if (result < 0 && errno == ENOENT)
+            return std::nullopt;
+        detail::checked(result);
+        return value(found);
+    }
+    /* The headers, in the sender's order. */
+    std::vector<std::pair<std::string_view, std::string_view>> headers() const {
+        std::vector<std::pair<std::string_view, std::string_view>> all;
+        pinnace_header_t found;
+        while (pinnace_delivery_header_at(handle_, all.size(), &found) == 0)
+            all.emplace_back(found.key, value(found));
+        detail::checked(errno == ENOENT ? 0 : -1);
+        return all;
+    }
     std::optional<Dead> dead() const {
         const int reason = pinnace_delivery_dead_reason(handle_);
         if (reason < 0 && errno == ENOENT)
@@ -124,6 +148,14 @@ class Delivery {
     void fail(std::error_code &error) noexcept { detail::noted(pinnace_delivery_fail(release()) < 0, error); }
 
   private:
+    static std::string_view value(const pinnace_header_t &header) {
+        return {static_cast<const char *>(header.value), header.size};
+    }
+    static std::optional<std::string_view> optional(const char *found) {
+        if (found == nullptr && errno == ENOENT)
+            return std::nullopt;
+        return text(found);
+    }
     static std::string_view text(const char *found) { return detail::checked(found, found == nullptr); }
 
     pinnace_delivery_t *handle_ = nullptr;

@@ -2,7 +2,6 @@
 import asyncio
 import contextlib
 import ctypes
-import enum
 import errno
 import itertools
 import logging
@@ -17,8 +16,9 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 
 from . import _signals
 from ._delivery import Delivery, Verdict
-from ._library import PENDING, REPORTER, Closed, Error, SendOptions, TimedOut, checked, error_of, in_c, last_error, lib
+from ._library import PENDING, REPORTER, Closed, Error, TimedOut, checked, error_of, in_c, last_error, lib
 from ._library import milliseconds, text
+from ._sending import Body, Durability, Headers, send_options
 
 Handler = Callable[[Delivery], Optional[Verdict]]
 """Called with each message. Returning None counts as Verdict.ACK."""
@@ -36,9 +36,6 @@ class Ticket(int):
         return ticket
 
 
-Body = Union[bytes, bytearray, memoryview]
-"""The bytes of a message."""
-
 # The interpreter handles no signals during a call into the library, so waits are split into slices of this length.
 _SLICE_S = 0.2
 # What a thread needs at most to end after its call into the library was ended.
@@ -53,12 +50,6 @@ class _Inside(threading.local):
 
 
 _inside = _Inside()
-
-
-class Durability(enum.IntEnum):
-    SYNC = 0  # on the disk before the call returns
-    INTERVAL = 1  # on the disk later, within the client's `interval`
-    MEMORY = 2  # never on the disk; lost with the process
 
 
 class Peer(NamedTuple):
@@ -104,8 +95,9 @@ class Client:
     `cert`, the path of a certificate (`pinnace
     keygen`), encrypts all traffic; the client then talks only to clients with a public key in `trust`, which maps
     names to keys of 40 characters of Z85. `handler_linger` is how long closing waits for handlers that do not
-    return. `more` has further options, by their names in pinnace.h and as text. `on_error` is called, on any
-    thread, with errors that no call can return; without it they are logged.
+    return. A message's id counts for `deduplicate_for` (0: not at all). `more` has further options, by their names
+    in pinnace.h and as text. `on_error` is called, on any thread, with errors that no call can return; without it
+    they are logged.
 
     Any thread may call it. A `with` statement closes it at its end.
     """
@@ -131,6 +123,7 @@ class Client:
         cert: Union[str, "os.PathLike[str]", None] = None,
         trust: Mapping[str, str] = MappingProxyType({}),
         handler_linger: float = 10.0,
+        deduplicate_for: float = 120.0,
         more: Mapping[str, str] = MappingProxyType({}),
         on_error: Optional[Callable[[Error], None]] = None,
     ) -> None:
@@ -149,6 +142,7 @@ class Client:
             "retry_most_ms": _number(retry and retry[1]),
             "max_deliveries": str(max_deliveries).encode(),
             "handler_linger_ms": _number(handler_linger),
+            "deduplicate_for_ms": _number(deduplicate_for),
             "skip_damage": b"1" if skip_damage else b"0",
             "durable": b"1" if durable else b"0",
             "retain_for_ms": _number(retain_for),
@@ -317,11 +311,20 @@ class Client:
         durability: Durability = Durability.SYNC,
         ttl: Optional[float] = None,
         timeout: Optional[float] = None,
+        id: Optional[str] = None,
+        content_type: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        tracestate: Optional[str] = None,
+        headers: Headers = MappingProxyType({}),
     ) -> None:
         """`ttl` is the message's time to live, `timeout` how long to wait for room and the disk. After TimedOut the
-        message may be stored, or may be stored later."""
+        message may be stored, or may be stored later. `id`, `content_type`, the W3C trace context and `headers` (at
+        most 64) go with the body, 16 KiB in all. A further message with the same id on this topic is taken for a retry
+        within the client's `deduplicate_for`, and is not stored again."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        ticket = self.send_async(topic, body, all=all, durability=durability, ttl=ttl, timeout=timeout)
+        with_body = dict(id=id, content_type=content_type, traceparent=traceparent, tracestate=tracestate)
+        ticket = self.send_async(topic, body, all=all, durability=durability, ttl=ttl, timeout=timeout, headers=headers,
+                                 **with_body)
         if durability == Durability.SYNC:
             self.wait(ticket, None if deadline is None else max(0.0, deadline - time.monotonic()))
 
@@ -334,13 +337,20 @@ class Client:
         durability: Durability = Durability.SYNC,
         ttl: Optional[float] = None,
         timeout: Optional[float] = None,
+        id: Optional[str] = None,
+        content_type: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        tracestate: Optional[str] = None,
+        headers: Headers = MappingProxyType({}),
     ) -> Ticket:
         """Like send, but does not wait for the disk; `wait` does, with the ticket."""
         to, ticket = in_c(topic), ctypes.c_uint64()
         content = body if isinstance(body, bytes) else bytes(memoryview(body))
 
+        options = send_options(all, durability, ttl, id, content_type, traceparent, tracestate, headers)
+
         def send(ms: int) -> int:
-            options = _options(all, durability, ttl, ms)
+            options.timeout_ms = ms
             given = ctypes.byref(options), ctypes.byref(ticket)
             return checked(lib.pinnace_client_send_async(self._handle, to, content, len(content), *given))
 
@@ -477,12 +487,6 @@ def _encrypt(options: Any, path: bytes) -> None:
 
 def _number(seconds: Optional[float]) -> Optional[bytes]:
     return None if seconds is None else str(milliseconds(seconds)).encode()
-
-
-def _options(all: bool, durability: Durability, ttl: Optional[float], timeout_ms: int) -> SendOptions:
-    # In C, ttl_ms 0 means no limit, and a negative one is an error.
-    ttl_ms = 0 if ttl is None else max(1, milliseconds(ttl)) if ttl > 0 else -1
-    return SendOptions(ctypes.sizeof(SendOptions), timeout_ms, ttl_ms, int(all), int(durability))
 
 
 def _in_slices(timeout: Optional[float], call: Callable[[int], int], growth: float = 1.0) -> int:

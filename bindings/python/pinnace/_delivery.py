@@ -5,7 +5,7 @@ import errno
 from types import TracebackType
 from typing import NamedTuple, Optional
 
-from ._library import Closed, CursorStruct, checked, last_error, lib, milliseconds, text
+from ._library import Closed, CursorStruct, ReceivedHeader, checked, last_error, lib, milliseconds, text
 
 
 class Verdict(enum.IntFlag):
@@ -24,7 +24,7 @@ class Reason(enum.IntEnum):
     TERMINATED = 0  # its receiver terminated it
     DELIVERIES = 1  # it reached max_deliveries
     TOO_LARGE = 2  # it is larger than its receiver accepts
-    UNREADABLE = 3  # it is compressed and cannot be decompressed
+    UNREADABLE = 3  # it cannot be decompressed, or its headers cannot be read
 
 
 class Dead(NamedTuple):
@@ -106,6 +106,39 @@ class Delivery:
         found = CursorStruct()
         checked(lib.pinnace_delivery_cursor(self._handle, ctypes.byref(found)))
         return Cursor(found.sender.decode(), found.stream, found.number, found.settled)
+
+    def _optional(self, found: Optional[bytes]) -> Optional[str]:
+        if found is None and ctypes.get_errno() == errno.ENOENT:
+            return None
+        return text(found)
+
+    @property
+    def id(self) -> Optional[str]:
+        """The message's id, if its sender gave it one."""
+        return self._optional(lib.pinnace_delivery_id(self._handle))
+
+    @property
+    def content_type(self) -> Optional[str]:
+        return self._optional(lib.pinnace_delivery_content_type(self._handle))
+
+    @property
+    def traceparent(self) -> Optional[str]:
+        """Of the W3C trace context."""
+        return self._optional(lib.pinnace_delivery_traceparent(self._handle))
+
+    @property
+    def tracestate(self) -> Optional[str]:
+        return self._optional(lib.pinnace_delivery_tracestate(self._handle))
+
+    @property
+    def headers(self) -> dict[str, bytes]:
+        """In the sender's order."""
+        self._look()
+        found, header = {}, ReceivedHeader()
+        for at in range(lib.pinnace_delivery_headers(self._handle)):
+            checked(lib.pinnace_delivery_header_at(self._handle, at, ctypes.byref(header)))
+            found[header.key.decode()] = ctypes.string_at(header.value, header.size)
+        return found
 
     @property
     def dead(self) -> Optional[Dead]:

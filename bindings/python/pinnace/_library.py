@@ -7,6 +7,12 @@ from ctypes import POINTER, c_char, c_char_p, c_int, c_int64, c_long, c_size_t, 
 from typing import Any
 
 
+class Header(ctypes.Structure):
+    """pinnace_header_t. The value is not a c_void_p, so that the structure keeps its bytes alive."""
+
+    _fields_ = [("key", c_char_p), ("value", c_char_p), ("size", c_size_t)]
+
+
 class SendOptions(ctypes.Structure):
     """pinnace_send_options_t."""
 
@@ -16,7 +22,19 @@ class SendOptions(ctypes.Structure):
         ("ttl_ms", c_int64),
         ("all", c_int),
         ("durability", c_int),
+        ("id", c_char_p),
+        ("content_type", c_char_p),
+        ("traceparent", c_char_p),
+        ("tracestate", c_char_p),
+        ("headers", POINTER(Header)),
+        ("header_count", c_size_t),
     ]
+
+
+class ReceivedHeader(ctypes.Structure):
+    """pinnace_header_t of a delivery, which owns the value."""
+
+    _fields_ = [("key", c_char_p), ("value", c_void_p), ("size", c_size_t)]
 
 
 class CursorStruct(ctypes.Structure):
@@ -77,6 +95,12 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_delivery_deliveries": (c_uint64, [c_void_p]),
     "pinnace_delivery_cursor": (c_int, [c_void_p, POINTER(CursorStruct)]),
     "pinnace_cursor_schema": (c_char_p, []),
+    "pinnace_delivery_id": (c_char_p, [c_void_p]),
+    "pinnace_delivery_content_type": (c_char_p, [c_void_p]),
+    "pinnace_delivery_traceparent": (c_char_p, [c_void_p]),
+    "pinnace_delivery_tracestate": (c_char_p, [c_void_p]),
+    "pinnace_delivery_headers": (c_size_t, [c_void_p]),
+    "pinnace_delivery_header_at": (c_int, [c_void_p, c_size_t, POINTER(ReceivedHeader)]),
     "pinnace_delivery_dead_topic": (c_char_p, [c_void_p]),
     "pinnace_delivery_dead_receiver": (c_char_p, [c_void_p]),
     "pinnace_delivery_dead_deliveries": (c_uint64, [c_void_p]),

@@ -222,6 +222,7 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   skip_failing       1: other messages go on while a failed one waits [0]
  *   skip_damage        1: opens a damaged store without the damaged parts [0]
  *   memory_limit       bytes of PINNACE_MEMORY messages that are kept [64 MiB]
+ *   deduplicate_for_ms how long a message's id counts, by which a retry is recognized [120000; 0: not at all]
  *   linger_ms          how long closing waits until these are acknowledged [1000; 0: not at all]
  *   handler_linger_ms  how long closing waits for calls and handlers that do not return [10000; 0: not at all]
  *   disk_limit         bytes of the store's files, at least 4 MiB; a body takes at most a sixteenth of them, or
@@ -296,16 +297,31 @@ int pinnace_client_clear_addresses(pinnace_client_t *client, const char *topic);
 #define PINNACE_INTERVAL 1 /* on the disk later, within interval_ms */
 #define PINNACE_MEMORY 2   /* never on the disk; lost with the process */
 
+/* A header of a message. Of a message that is received, key and value are valid until the delivery is settled. */
+typedef struct pinnace_header_t {
+    const char *key; /* 1 to 255 bytes of UTF-8 */
+    const void *value;
+    size_t size; /* bytes of the value */
+} pinnace_header_t;
+
 typedef struct pinnace_send_options_t {
     size_t size;        /* bytes of this struct; later versions append members, with 0 as their default */
     int64_t timeout_ms; /* how long to wait for room and the disk; negative: no limit */
     int64_t ttl_ms;     /* the message's time to live, at most UINT32_MAX; 0: no limit */
     int all;            /* 0: to one of the clients that listen on the topic, in turn; 1: to each, as send_all does */
     int durability;     /* PINNACE_SYNC, PINNACE_INTERVAL, PINNACE_MEMORY */
+    /* The message's id, 1 to 255 bytes of UTF-8; NULL: none. A further message with it, of this client and on this
+     * topic within deduplicate_for_ms, is a retry: it is not stored again, and the call returns as the first did. */
+    const char *id;
+    const char *content_type; /* of the body, such as "application/json", 1 to 255 bytes; NULL: none */
+    const char *traceparent;  /* W3C trace context; NULL: none */
+    const char *tracestate;   /* only with traceparent; NULL: none */
+    const pinnace_header_t *headers; /* with distinct keys; all that a message carries beside its body, 16 KiB */
+    size_t header_count;             /* at most 64 */
 } pinnace_send_options_t;
 
 /* The options of pinnace_client_send_to. */
-#define PINNACE_SEND_OPTIONS {sizeof(pinnace_send_options_t), -1, 0, 0, PINNACE_SYNC}
+#define PINNACE_SEND_OPTIONS {sizeof(pinnace_send_options_t), -1, 0, 0, PINNACE_SYNC, NULL, NULL, NULL, NULL, NULL, 0}
 
 /* Returns 0 once the message is on this machine's disk and will be delivered: to a client that listens or, if there is
  * none yet, to the first that will. send_all delivers to each client that listens, and to each that is away and has not
@@ -348,6 +364,16 @@ const char *pinnace_delivery_topic(pinnace_delivery_t *delivery);
 uint64_t pinnace_delivery_accepted_ms(pinnace_delivery_t *delivery); /* ms since 1970, by the sender's clock */
 uint64_t pinnace_delivery_deliveries(pinnace_delivery_t *delivery);       /* number of deliveries, this one included */
 
+/* What the message carries beside its body; NULL, or -1 of a header, and ENOENT: it has none. Valid until the delivery
+ * is settled. The headers are counted, and found by their index, in the sender's order, or by their key. */
+const char *pinnace_delivery_id(pinnace_delivery_t *delivery);
+const char *pinnace_delivery_content_type(pinnace_delivery_t *delivery);
+const char *pinnace_delivery_traceparent(pinnace_delivery_t *delivery);
+const char *pinnace_delivery_tracestate(pinnace_delivery_t *delivery);
+size_t pinnace_delivery_headers(pinnace_delivery_t *delivery);
+int pinnace_delivery_header_at(pinnace_delivery_t *delivery, size_t index, pinnace_header_t *header);
+int pinnace_delivery_header(pinnace_delivery_t *delivery, const char *key, pinnace_header_t *header);
+
 /* Exactly-once processing: what a receiver stores with a message's effect, in one transaction of its own database, in
  * the table of pinnace_cursor_schema (SQL that SQLite, PostgreSQL, MySQL and others understand). Insert the receiver's
  * name, sender, stream and number. If that row exists already, the message is a redelivery: roll back and acknowledge
@@ -368,7 +394,7 @@ const char *pinnace_cursor_schema(void);
 #define PINNACE_TERMINATED 0 /* its receiver terminated it */
 #define PINNACE_DELIVERIES 1 /* it reached max_deliveries */
 #define PINNACE_TOO_LARGE 2  /* it is larger than its receiver accepts */
-#define PINNACE_UNREADABLE 3 /* it is compressed and cannot be decompressed */
+#define PINNACE_UNREADABLE 3 /* it cannot be decompressed, or its headers cannot be read */
 const char *pinnace_delivery_dead_topic(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_dead_receiver(pinnace_delivery_t *delivery);
 uint64_t pinnace_delivery_dead_deliveries(pinnace_delivery_t *delivery);
@@ -408,10 +434,10 @@ int pinnace_handler_leave(pinnace_delivery_t *delivery);
 
 /* Sets a function that is called, on any thread, with errors that no call can return; NULL removes it. EACCES: a peer
  * refuses the client's messages; EHOSTUNREACH: a peer cannot be connected to, or should be there and has not answered
- * for 5 s; ESTALE: a peer knows a copy of the client's store, and pending messages are sent to it again; EDQUOT:
- * messages that were kept for a receiver were dropped, because they exceeded a limit or it was forgotten; EIO, EBADMSG:
- * errors of the store. The library waits for the function, so it must not make calls that wait for the disk or for
- * other clients. */
+ * for 5 s; EOPNOTSUPP: a peer is of an earlier version, and gets messages without ids and headers; ESTALE: a peer knows
+ * a copy of the client's store, and pending messages are sent to it again; EDQUOT: messages that were kept for a
+ * receiver were dropped, because they exceeded a limit or it was forgotten; EIO, EBADMSG: errors of the store. The
+ * library waits for the function, so it must not make calls that wait for the disk or for other clients. */
 typedef void(pinnace_error_fn)(int error, const char *text, void *arg);
 int pinnace_client_on_error(pinnace_client_t *client, pinnace_error_fn *handler, void *arg);
 

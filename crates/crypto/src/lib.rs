@@ -6,6 +6,7 @@
 //! | `keys` | [`KeyPair`] of X25519, [`random`] bytes |
 //! | `boxes` | [`BoxKey`]: NaCl's box and secretbox (XSalsa20 and Poly1305), for the boxes of a handshake |
 //! | `stream` | [`StreamKey`]: the same boxes for a stream of messages with nonces that share their first 16 bytes |
+//! | `digest` | [`digest`]: BLAKE2b, for data that is not secret |
 //!
 //! All functions are pure, except [`random`] and the constructors that use it (`random`, `generate`). Nothing
 //! panics or ends the process, and no initialization call is needed. libsodium is built from source and linked
@@ -25,6 +26,7 @@
 #![warn(missing_docs)]
 
 mod boxes;
+mod digest;
 mod keys;
 mod random;
 mod secret;
@@ -32,6 +34,7 @@ mod sodium;
 mod stream;
 
 pub use boxes::{BoxKey, NONCE_LEN};
+pub use digest::{DIGEST_LEN, digest};
 pub use keys::{KEY_LEN, KeyPair, PublicKey, SecretKey};
 pub use random::{NoRandomness, random};
 pub use secret::{Secret, SecretBytes, equal};

@@ -10,9 +10,10 @@ use crate::client::{Dead, read_envelope};
 use crate::log::{LogError, View};
 use crate::pack;
 use crate::peer_loop::SUFFIX;
+use crate::properties::Properties;
 use crate::store::records::{self, MESSAGE, MessageRecord};
 use crate::store::{EPOCH_SHIFT, State, view};
-use crate::wire::{BEGINS, DEAD, ENDS, PACKED};
+use crate::wire::{BEGINS, DEAD, ENDS, PACKED, PROPERTIES};
 
 /// Bytes of a letter's body in its preview.
 const PREVIEW: usize = 64;
@@ -37,6 +38,8 @@ pub struct DeadLetter {
     /// Bytes of its body, which begins with `preview`.
     pub bytes: u64,
     pub preview: Vec<u8>,
+    /// Its id, content type, trace context and headers.
+    pub properties: Properties,
 }
 
 /// All dead letters in the store of a directory that were neither received nor sent again, the oldest of each sender
@@ -97,16 +100,19 @@ fn take(begun: &mut HashMap<u32, Begun>, number: LetterNumber, part: &MessageRec
 }
 
 impl Begun {
-    /// None: its envelope is invalid.
+    /// None: its envelope is invalid. Properties that cannot be read are part of its body.
     fn read(self, from: &str) -> Option<DeadLetter> {
-        let (dead, begin) = read_envelope(&self.first)?;
+        let (dead, mut begin) = read_envelope(&self.first)?;
+        let read = if self.flags & PROPERTIES == 0 { None } else { Properties::read(&self.first[begin..]) };
+        let (properties, len) = read.unwrap_or_default();
+        begin += len;
         let (body, bytes) = (&self.first[begin..], self.bytes - begin as u64);
         let (preview, bytes) = match self.flags & PACKED {
             0 => (body[..body.len().min(PREVIEW)].to_vec(), bytes),
             _ => pack::begin(body, PREVIEW),
         };
         let Begun { number, accepted_ms, .. } = self;
-        Some(DeadLetter { number, from: from.to_owned(), dead, accepted_ms, bytes, preview })
+        Some(DeadLetter { number, from: from.to_owned(), dead, accepted_ms, bytes, preview, properties })
     }
 }
 

@@ -16,6 +16,8 @@ pub enum Error {
     Name,
     /// A time to live of zero, or of more than u32::MAX milliseconds (49 days).
     Ttl,
+    /// An invalid id, content type, trace context or header of a message, or too much of them: which, and why.
+    Property(&'static str),
     /// An invalid setting of the builder: which one, and why.
     Setting(&'static str),
     /// An endpoint that cannot be used, with the engine's error.
@@ -67,6 +69,12 @@ pub enum Error {
         /// Messages, and parts of messages.
         messages: u64,
     },
+    /// The peer is of an earlier version, and does not have this feature; what the client does instead. Reported once
+    /// for each peer.
+    PeerLacks {
+        peer: String,
+        feature: &'static str,
+    },
     /// The peer cannot be connected to: its endpoint cannot be used, or its key is not known.
     Unreachable {
         peer: String,
@@ -81,7 +89,7 @@ impl fmt::Display for Error {
                 "invalid name or topic: a name has 1 to 255 bytes, a topic at most 255, or 250 to send to",
             ),
             Error::Ttl => write!(f, "a time to live must be 1 to {} ms, or absent for no limit", u32::MAX),
-            Error::Setting(text) => f.write_str(text),
+            Error::Setting(text) | Error::Property(text) => f.write_str(text),
             Error::Endpoint(error) => write!(f, "the endpoint cannot be used: {error}"),
             Error::NameTaken => f.write_str("another client uses this name"),
             Error::Registry(error) => write!(f, "registry: {error}"),
@@ -125,6 +133,9 @@ impl fmt::Display for Error {
                     Some(receiver) => write!(f, "for {receiver}"),
                     None => f.write_str("for receivers to come"),
                 }
+            }
+            Error::PeerLacks { peer, feature } => {
+                write!(f, "{peer} is of an earlier version, without {feature}")
             }
             Error::Unreachable { peer, error } => write!(f, "cannot connect to {peer}: {error}"),
         }

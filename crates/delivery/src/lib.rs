@@ -39,6 +39,7 @@ pub mod paths;
 mod peek;
 mod peer_loop;
 mod process;
+mod properties;
 pub mod registry;
 mod signal;
 #[cfg(test)]
@@ -54,4 +55,5 @@ pub use error::Error;
 pub use log::{Damage, Failure};
 pub use peek::{Sender, peek};
 pub use pinnace_crypto::{KeyPair, PublicKey};
+pub use properties::Properties;
 pub use wire::Verdict;

@@ -12,13 +12,13 @@ const TICKETS: usize = 50_000;
 
 pub struct Pipeline<'a> {
     sender: &'a Client,
-    options: Options,
+    options: Options<'static>,
     body: Vec<u8>,
     tickets: VecDeque<Ticket>,
 }
 
 impl<'a> Pipeline<'a> {
-    pub fn new(sender: &'a Client, size: u64, options: Options) -> Pipeline<'a> {
+    pub fn new(sender: &'a Client, size: u64, options: Options<'static>) -> Pipeline<'a> {
         let (body, tickets) = (vec![b'.'; size as usize], VecDeque::with_capacity(TICKETS + 1));
         Pipeline { sender, options, body, tickets }
     }

@@ -49,7 +49,10 @@ impl From<DeliveryError> for CallError {
 impl From<&DeliveryError> for CallError {
     fn from(error: &DeliveryError) -> CallError {
         let number = match error {
-            DeliveryError::Name | DeliveryError::Ttl | DeliveryError::Setting(_) => libc::EINVAL,
+            DeliveryError::Name
+            | DeliveryError::Ttl
+            | DeliveryError::Setting(_)
+            | DeliveryError::Property(_) => libc::EINVAL,
             DeliveryError::Endpoint(error) => error.errno(),
             DeliveryError::NameTaken => libc::EEXIST,
             DeliveryError::Registry(error) => of_registry(error),
@@ -66,6 +69,7 @@ impl From<&DeliveryError> for CallError {
             DeliveryError::Unreachable { .. } | DeliveryError::NoAnswer { .. } => libc::EHOSTUNREACH,
             DeliveryError::Copied { .. } => libc::ESTALE,
             DeliveryError::Dropped { .. } => libc::EDQUOT,
+            DeliveryError::PeerLacks { .. } => libc::EOPNOTSUPP,
         };
         CallError::new(number, error)
     }

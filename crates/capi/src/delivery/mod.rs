@@ -10,6 +10,7 @@ mod call_error;
 mod closing;
 mod handlers;
 mod options;
+mod properties;
 mod receive;
 mod send;
 #[cfg(test)]

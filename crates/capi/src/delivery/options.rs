@@ -100,6 +100,9 @@ const KEYS: &[Key] = &[
     Key("skip_failing", FLAG, |plan, value| plan.with_some(value, Builder::skip_failing)),
     Key("skip_damage", FLAG, |plan, value| plan.with_some(value, Builder::skip_damage)),
     Key("memory_limit", BYTES, |plan, value| plan.with(|builder| builder.memory_limit(value.number()))),
+    Key("deduplicate_for_ms", TIME_OR_NONE, |plan, value| {
+        plan.with(|builder| builder.deduplicate_for(value.time()))
+    }),
     Key("linger_ms", TIME_OR_NONE, |plan, value| plan.with(|builder| builder.linger(value.time()))),
     Key("handler_linger_ms", TIME_OR_NONE, |plan, value| {
         plan.with(|builder| builder.handler_linger(value.time()))

@@ -9,6 +9,7 @@ use pinnace_delivery::{CURSOR_SCHEMA, Dead, Delivery, Error as DeliveryError, Ve
 use pinnace_sys::fork;
 
 use super::call_error::{CallError, delivery_call};
+use super::properties::Texts;
 use super::{Open, c_text, open};
 use crate::guard::Returned;
 use crate::pinnace::{deadline, timeout};
@@ -17,7 +18,7 @@ use crate::registry::Registry;
 static DELIVERIES: Registry<Held> = Registry::new();
 
 /// A delivery held by C.
-struct Held {
+pub(super) struct Held {
     /// None while another thread is settling it.
     delivery: Mutex<Option<Delivery>>,
     /// The fork generation of the process that received it.
@@ -25,6 +26,7 @@ struct Held {
     from: OnceLock<CString>,
     topic: OnceLock<CString>,
     dead: OnceLock<(CString, CString)>,
+    pub(super) texts: Texts,
 }
 
 /// pinnace_cursor_t.
@@ -47,6 +49,7 @@ pub(super) fn publish(delivery: Delivery, of: &Arc<Open>) -> *mut c_void {
         from: OnceLock::new(),
         topic: OnceLock::new(),
         dead: OnceLock::new(),
+        texts: Texts::default(),
     })
 }
 
@@ -90,7 +93,10 @@ fn settle(handle: *mut c_void, how: impl FnOnce(Delivery)) -> c_int {
     })
 }
 
-fn look<R: Returned>(handle: *mut c_void, see: impl FnOnce(&Held, &Delivery) -> Result<R, CallError>) -> R {
+pub(super) fn look<R: Returned>(
+    handle: *mut c_void,
+    see: impl FnOnce(&Held, &Delivery) -> Result<R, CallError>,
+) -> R {
     delivery_call(|| {
         let held = DELIVERIES.get(handle).map_err(|_| none())?;
         let delivery = held.delivery.lock();

@@ -8,6 +8,7 @@ use pinnace_delivery::{Durability, Options, Pending, Ticket};
 
 use super::call_error::{CallError, delivery_call};
 use super::options::string;
+use super::properties::{HeaderEntry, read_headers};
 use super::{c_text, open};
 use crate::arguments::bytes;
 use crate::pinnace::deadline;
@@ -25,7 +26,16 @@ pub struct SendOptions {
     ttl_ms: i64,
     all: c_int,
     durability: c_int,
+    id: *const c_char,
+    content_type: *const c_char,
+    traceparent: *const c_char,
+    tracestate: *const c_char,
+    headers: *const HeaderEntry,
+    header_count: usize,
 }
+
+/// The size of the first version, up to `durability`.
+const FIRST_SIZE: usize = std::mem::offset_of!(SendOptions, id);
 
 /// Upper bound for the size of any version.
 const SIZE_MAX: usize = 4096;
@@ -34,31 +44,62 @@ fn invalid(text: impl std::fmt::Display) -> CallError {
     CallError::new(libc::EINVAL, text)
 }
 
+/// The options of a message, whose headers are in a list of their own.
+#[derive(Default)]
+struct GivenOptions<'a> {
+    options: Options<'a>,
+    headers: Vec<(&'a str, &'a [u8])>,
+}
+
+impl GivenOptions<'_> {
+    fn options(&self) -> Options<'_> {
+        Options { headers: &self.headers, ..self.options }
+    }
+}
+
+/// A text that may be absent.
+///
+/// # Safety
+/// `from` must be null or a C string that lives as long as the result is used.
+unsafe fn optional<'a>(from: *const c_char, what: &str) -> Result<Option<&'a str>, CallError> {
+    // SAFETY: the caller's promise.
+    if from.is_null() { Ok(None) } else { unsafe { string(from, what) }.map(Some) }
+}
+
 /// Null: the defaults, as for `pinnace_client_send_to`.
 ///
 /// # Safety
-/// `from` must be null, or point to a size and be valid for reads of that many bytes.
-unsafe fn read_options(from: *const SendOptions) -> Result<Options, CallError> {
+/// `from` must be null, or point to a size and be valid for reads of that many bytes; what its members point to must
+/// live as long as the result is used.
+unsafe fn read_options<'a>(from: *const SendOptions) -> Result<GivenOptions<'a>, CallError> {
     if from.is_null() {
-        return Ok(Options::default());
+        return Ok(GivenOptions::default());
     }
     // SAFETY: the caller's promise.
     let size = unsafe { from.cast::<usize>().read() };
-    if !(size_of::<SendOptions>()..=SIZE_MAX).contains(&size) {
+    // The members of later versions than the first are of one word each.
+    let is_of_members = size >= size_of::<SendOptions>() || size.is_multiple_of(size_of::<usize>());
+    if !(FIRST_SIZE..=SIZE_MAX).contains(&size) || !is_of_members {
         return Err(invalid(format_args!(
             "invalid size of the send options: {size}; set it to the size of the structure"
         )));
     }
-    let beyond = size - size_of::<SendOptions>();
     // SAFETY: as above.
-    if unsafe { bytes(from.add(1).cast(), beyond) }?.iter().any(|byte| *byte != 0) {
+    let given = unsafe { bytes(from.cast(), size) }?;
+    let (known, beyond) = given.split_at(size.min(size_of::<SendOptions>()));
+    if beyond.iter().any(|byte| *byte != 0) {
         return Err(CallError::new(
             libc::E2BIG,
             "the send options set a member that this version does not have",
         ));
     }
-    // SAFETY: as above; it is large enough.
-    let given = unsafe { from.read() };
+    // Members that the caller's version does not have are 0.
+    let mut given = std::mem::MaybeUninit::<SendOptions>::zeroed();
+    // SAFETY: `known` has at most the bytes of the options, for which zeros are valid.
+    let given = unsafe {
+        std::ptr::copy_nonoverlapping(known.as_ptr(), given.as_mut_ptr().cast::<u8>(), known.len());
+        given.assume_init()
+    };
     let durability = match given.durability {
         SYNC => Durability::Sync,
         INTERVAL => Durability::Interval,
@@ -72,7 +113,20 @@ unsafe fn read_options(from: *const SendOptions) -> Result<Options, CallError> {
             return Err(invalid(format_args!("ttl_ms must be 0 to {}, not {}", u32::MAX, given.ttl_ms)));
         }
     };
-    Ok(Options { all: given.all != 0, durability, ttl, deadline: deadline(given.timeout_ms) })
+    // SAFETY: the caller's promise.
+    let (id, content_type, traceparent, tracestate, headers) = unsafe {
+        (
+            optional(given.id, "the id")?,
+            optional(given.content_type, "the content type")?,
+            optional(given.traceparent, "traceparent")?,
+            optional(given.tracestate, "tracestate")?,
+            read_headers(given.headers, given.header_count)?,
+        )
+    };
+    let (all, deadline) = (given.all != 0, deadline(given.timeout_ms));
+    let without_headers =
+        Options { all, durability, ttl, deadline, id, content_type, traceparent, tracestate, headers: &[] };
+    Ok(GivenOptions { options: without_headers, headers })
 }
 
 /// Sends a message with options. Returns the number of receivers if it is sent to all, else 0.
@@ -83,18 +137,19 @@ unsafe fn send(
     handle: *mut c_void,
     topic: *const c_char,
     (data, size): (*const c_void, usize),
-    options: Result<Options, CallError>,
+    given: Result<GivenOptions<'_>, CallError>,
 ) -> Result<c_int, CallError> {
     let open = open(handle)?;
     // SAFETY: the caller's promise.
     let (topic, body) = unsafe { (string(topic, "the topic")?, body(data, size)?) };
-    let options = options?;
+    let given = given?;
+    let options = given.options();
     let ticket = open.client().send_and_wait(topic, body, &options)?;
     Ok(receivers(&options, &ticket))
 }
 
 /// The number of receivers of a message to all; 0 for a message to one.
-fn receivers(options: &Options, ticket: &Ticket) -> c_int {
+fn receivers(options: &Options<'_>, ticket: &Ticket) -> c_int {
     if options.all { c_int::try_from(ticket.receivers()).unwrap_or(c_int::MAX) } else { 0 }
 }
 
@@ -119,7 +174,7 @@ pub unsafe extern "C" fn pinnace_client_send_to(
     size: usize,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    delivery_call(|| unsafe { send(handle, topic, (data, size), Ok(Options::default())) })
+    delivery_call(|| unsafe { send(handle, topic, (data, size), Ok(GivenOptions::default())) })
 }
 
 /// Sends to every client that listens on a topic. Returns the number of receivers.
@@ -135,7 +190,9 @@ pub unsafe extern "C" fn pinnace_client_send_all(
 ) -> c_int {
     let options = Options { all: true, ..Options::default() };
     // SAFETY: the caller's promise.
-    delivery_call(|| unsafe { send(handle, topic, (data, size), Ok(options)) })
+    delivery_call(|| unsafe {
+        send(handle, topic, (data, size), Ok(GivenOptions { options, headers: Vec::new() }))
+    })
 }
 
 /// Sends with options; NULL: as `pinnace_client_send_to`.
@@ -173,7 +230,8 @@ pub unsafe extern "C" fn pinnace_client_send_async(
         // SAFETY: the caller's promise.
         let (topic, body) = unsafe { (string(topic, "the topic")?, body(data, size)?) };
         // SAFETY: as above.
-        let options = unsafe { read_options(options) }?;
+        let given = unsafe { read_options(options) }?;
+        let options = given.options();
         if ticket.is_null() {
             return Err(CallError::new(libc::EFAULT, "the ticket pointer is NULL"));
         }

@@ -75,7 +75,7 @@ pub fn of_store(store: &Path, error: Error) -> Failure {
 /// Turns an error into a failure.
 pub fn failure(error: Error) -> Failure {
     match error {
-        Error::Name | Error::Ttl => Failure::usage(error),
+        Error::Name | Error::Ttl | Error::Property(_) => Failure::usage(error),
         Error::Registry(error) => of_registry(error),
         Error::TimedOut => Failure::TimedOut("timed out".to_owned()),
         Error::NoRoom => Failure::TimedOut("timed out: the disk is full, or a limit is reached".to_owned()),

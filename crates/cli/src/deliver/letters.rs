@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::client::{self, failure};
 use super::columns::columns;
-use super::recv::reason;
+use super::recv::{add_properties, reason};
 use super::stores::{stores, unseen};
 use crate::outcome::{self, Failure, Outcome};
 use crate::output::{json_of, print};
@@ -54,7 +54,7 @@ fn row(letter: &DeadLetter) -> Vec<String> {
 }
 
 fn to_json(letter: &DeadLetter) -> serde_json::Value {
-    json!({
+    let mut object = json!({
         "from": letter.from,
         "number": letter.number.to_string(),
         "topic": letter.dead.topic,
@@ -64,7 +64,14 @@ fn to_json(letter: &DeadLetter) -> serde_json::Value {
         "accepted_ms": letter.accepted_ms,
         "bytes": letter.bytes,
         "preview": json_of(whole_characters(&letter.preview)),
-    })
+    });
+    let of = &letter.properties;
+    add_properties(
+        &mut object,
+        [of.id(), of.content_type(), of.traceparent(), of.tracestate()],
+        of.headers(),
+    );
+    object
 }
 
 /// The bytes without an incomplete UTF-8 character at the end.

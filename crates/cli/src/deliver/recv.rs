@@ -131,6 +131,8 @@ fn to_json(delivery: &Delivery) -> serde_json::Value {
         "deliveries": delivery.deliveries(),
         "body": output::json_of(delivery.body()),
     });
+    let texts = [delivery.id(), delivery.content_type(), delivery.traceparent(), delivery.tracestate()];
+    add_properties(&mut object, texts, delivery.headers());
     if let Some(dead) = delivery.dead() {
         object["dead"] = json!({
             "topic": dead.topic,
@@ -140,6 +142,25 @@ fn to_json(delivery: &Delivery) -> serde_json::Value {
         });
     }
     object
+}
+
+/// The names of a message's id, content type and trace context.
+const TEXTS: [&str; 4] = ["id", "content_type", "traceparent", "tracestate"];
+
+/// Adds what a message carries beside its body.
+pub fn add_properties<'a>(
+    object: &mut serde_json::Value,
+    texts: [Option<&str>; 4],
+    headers: impl Iterator<Item = (&'a str, &'a [u8])>,
+) {
+    for (name, text) in TEXTS.iter().zip(texts) {
+        if let Some(text) = text {
+            object[*name] = json!(text);
+        }
+    }
+    for (key, value) in headers {
+        object["headers"][key] = output::json_of(value);
+    }
 }
 
 /// The reason why a message was given up, as a word.
@@ -157,7 +178,17 @@ fn hand(command: &OsStr, delivery: &Delivery) -> Outcome<bool> {
     let failed = |error| Failure::of("sh", error);
     // Environment variables cannot contain NUL.
     let text = |text: &str| text.replace('\0', "");
-    let mut child = Command::new("sh")
+    let mut command_line = Command::new("sh");
+    let texts = [delivery.id(), delivery.content_type(), delivery.traceparent(), delivery.tracestate()];
+    for (name, found) in TEXTS.iter().zip(texts) {
+        let variable = format!("DELIVERY_{}", name.to_uppercase());
+        match found {
+            Some(found) => command_line.env(variable, text(found)),
+            // This process may itself be the command of a message.
+            None => command_line.env_remove(variable),
+        };
+    }
+    let mut child = command_line
         .arg("-c")
         .arg(command)
         .env("DELIVERY_FROM", text(delivery.from()))

@@ -20,10 +20,14 @@ pub fn run(given: &DeliverSend) -> Outcome {
     if (given.raw || given.null) && !reads_input(given) {
         return Err(Failure::usage("--raw and --null apply to standard input, and cannot be used with BODY"));
     }
+    if given.id.is_some() && !given.raw && (reads_input(given) || given.bodies.len() > 1) {
+        return Err(Failure::usage("--id is for one message: one BODY, or standard input with --raw"));
+    }
     let signals = Signals::new(false)?;
     let own = given.own.as_ref().unwrap_or(&given.client.name);
     // Messages in memory are waited for here, not when the client is dropped.
-    let client = client::start(client::builder(&given.client, own)?.linger(Duration::ZERO), &given.client)?;
+    let builder = client::builder(&given.client, own)?.deduplicate_for(given.deduplicate_for);
+    let client = client::start(builder.linger(Duration::ZERO), &given.client)?;
     Trouble::default().tell(&client)?;
     let given_up = dead_letters(&client, &given.topic);
     let (mut sent, mut last) = (0, None);
@@ -90,12 +94,24 @@ fn accept(
         Durability::Interval => delivery::Durability::Interval,
         Durability::Memory => delivery::Durability::Memory,
     };
+    let headers: Vec<(&str, &[u8])> =
+        given.headers.iter().map(|header| (header.key.as_str(), header.value.as_slice())).collect();
     let (end, mut step) = (sockets::deadline(given.timeout), LOOK_EVERY);
     loop {
         signals.check()?;
         let next = Instant::now() + step;
         let deadline = Some(end.map_or(next, |end| end.min(next)));
-        let options = Options { all: given.all, durability, ttl: given.ttl, deadline };
+        let options = Options {
+            all: given.all,
+            durability,
+            ttl: given.ttl,
+            deadline,
+            id: given.id.as_deref(),
+            content_type: given.content_type.as_deref(),
+            traceparent: given.traceparent.as_deref(),
+            tracestate: given.tracestate.as_deref(),
+            headers: &headers,
+        };
         match client.send_async(&given.topic, body, &options) {
             Ok(ticket) => return Ok(ticket),
             Err(Error::TimedOut | Error::NoRoom) if end.is_none_or(|end| end > Instant::now()) => step *= 2,

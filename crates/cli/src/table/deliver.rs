@@ -1,9 +1,11 @@
 //! The subcommands of `pinnace deliver`, and their flags.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use pinnace::delivery::LetterNumber;
 
@@ -93,6 +95,20 @@ fn trusted(text: &str) -> Result<Trusted, String> {
     named(text).map(|(name, key)| Trusted { name, key: key.to_owned() })
 }
 
+/// A header, as given on the command line.
+#[derive(Clone)]
+pub struct Header {
+    pub key: String,
+    pub value: Vec<u8>,
+}
+
+fn header(text: OsString) -> Result<Header, String> {
+    let bytes = text.as_bytes();
+    let at = bytes.iter().position(|byte| *byte == b'=').ok_or("must be KEY=VALUE")?;
+    let key = String::from_utf8(bytes[..at].to_vec()).map_err(|_| "the key must be UTF-8")?;
+    Ok(Header { key, value: bytes[at + 1..].to_vec() })
+}
+
 fn named(text: &str) -> Result<(String, &str), String> {
     let (name, rest) = text.split_once('=').ok_or("must begin with NAME=")?;
     Ok((name.to_owned(), rest))
@@ -129,6 +145,25 @@ pub struct DeliverSend {
     /// Time to live of a message; it is not handled after that [default: no limit]
     #[arg(long, value_name = "MS", value_parser = lifetime)]
     pub ttl: Option<Duration>,
+    /// Id of the message; only for one message, that is one BODY or --raw. If this client has sent one with this id on
+    /// this topic within the last 2 minutes (--deduplicate-for), the message is not stored again
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    /// How long the id of a message counts; 0: not at all
+    #[arg(long, value_name = "MS", value_parser = milliseconds, default_value = "120000")]
+    pub deduplicate_for: Duration,
+    /// Content type of the messages, such as application/json
+    #[arg(long, value_name = "TYPE")]
+    pub content_type: Option<String>,
+    /// Trace context of the messages (W3C), such as 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+    #[arg(long, value_name = "TRACEPARENT")]
+    pub traceparent: Option<String>,
+    /// Vendors' part of the trace context
+    #[arg(long, value_name = "TRACESTATE", requires = "traceparent")]
+    pub tracestate: Option<String>,
+    /// Header of the messages; can be repeated, with distinct keys
+    #[arg(long = "header", value_name = "KEY=VALUE", value_parser = OsStringValueParser::new().try_map(header))]
+    pub headers: Vec<Header>,
     /// Maximum wait for space on the disk and, with --wait, until messages are handled [default: no limit]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
@@ -162,14 +197,16 @@ pub struct DeliverRecv {
     pub timeout: Option<Duration>,
     /// Run a shell command for each message, with the body on its standard input, instead of printing it. The message
     /// is acknowledged if the command exits with 0, and has failed otherwise. The variables DELIVERY_FROM,
-    /// DELIVERY_TOPIC, DELIVERY_ACCEPTED_MS and DELIVERY_COUNT describe it
+    /// DELIVERY_TOPIC, DELIVERY_ACCEPTED_MS and DELIVERY_COUNT describe it, and if it has them DELIVERY_ID,
+    /// DELIVERY_CONTENT_TYPE, DELIVERY_TRACEPARENT and DELIVERY_TRACESTATE
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["json", "raw", "null"])]
     pub exec: Option<OsString>,
     /// Give a message up after this many deliveries; its sender keeps it as a dead letter [default: never]
     #[arg(long, value_name = "DELIVERIES", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_deliveries: Option<u32>,
     /// Print each message as a line of JSON: from, topic, accepted_ms (since 1970), deliveries, body ({"base64":"..."}
-    /// if it is not UTF-8) and, for a dead letter, dead
+    /// if it is not UTF-8); if it has them, id, content_type, traceparent, tracestate and headers (an object); and for
+    /// a dead letter, dead
     #[arg(long, group = "format")]
     pub json: bool,
     /// Print only the bodies, with nothing between them

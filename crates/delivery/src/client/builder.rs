@@ -50,6 +50,7 @@ pub struct Builder {
     limits: RetainLimits,
     retry: Retry,
     memory_limit: u64,
+    deduplicate_for: Duration,
     linger: Duration,
     handler_linger: Duration,
     largest: usize,
@@ -78,6 +79,7 @@ impl Builder {
             patience: Some(Duration::from_secs(30)),
             limits: RetainLimits { age: Some(Duration::from_secs(7 * 24 * 3600)), bytes: 1 << 30 },
             memory_limit: 64 << 20,
+            deduplicate_for: Duration::from_secs(120),
             linger: Duration::from_secs(1),
             handler_linger: Duration::from_secs(10),
             largest: 1 << 30,
@@ -218,6 +220,15 @@ impl Builder {
         self
     }
 
+    /// How long a message's id ([`Options::id`](crate::Options::id)) counts, by this machine's clock: a further message
+    /// of this client with that id on the same topic is taken for a retry, and not stored again, also after a restart
+    /// or a crash; 2 minutes by default. Zero: ids do not matter. The store keeps the 65,536 newest ids of a client, or
+    /// one for each 1,280 bytes of [`disk_limit`](Self::disk_limit) if these are fewer; older ones are forgotten early.
+    pub fn deduplicate_for(mut self, time: Duration) -> Builder {
+        self.deduplicate_for = time;
+        self
+    }
+
     /// How long dropping the client waits for messages in memory to be acknowledged, which are lost otherwise; 1 s by
     /// default.
     pub fn linger(mut self, linger: Duration) -> Builder {
@@ -269,8 +280,9 @@ impl Builder {
     }
 
     /// Called for errors that no call returns: the store fails or is found damaged, or a peer refuses messages, cannot
-    /// be connected to, or should be there and has not answered for 5 s. It runs on the thread that moves all messages,
-    /// which waits for it; signals are as in a handler of [`Client::listen`].
+    /// be connected to, should be there and has not answered for 5 s, or is of an earlier version and gets messages
+    /// without their ids and headers. It runs on the thread that moves all messages, which waits for it; signals are as
+    /// in a handler of [`Client::listen`].
     pub fn on_error(mut self, notify: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
         self.notify = Arc::new(notify);
         self
@@ -384,6 +396,7 @@ impl Builder {
             handlers: Mutex::default(),
             entry: Mutex::new(entry.clone()),
             memory_limit: self.memory_limit,
+            deduplicate_for: self.deduplicate_for,
             linger: self.linger,
             handler_linger: self.handler_linger,
             largest: self.largest,

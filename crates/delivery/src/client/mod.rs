@@ -56,6 +56,7 @@ pub struct Client {
     handlers: Mutex<Vec<JoinHandle<()>>>,
     entry: Mutex<Entry>,
     memory_limit: u64,
+    deduplicate_for: Duration,
     linger: Duration,
     handler_linger: Duration,
     largest: usize,

@@ -16,7 +16,8 @@ use crate::Error;
 use crate::environment::now;
 use crate::inbox::{Message, Parts};
 use crate::pack::unpack;
-use crate::wire::{Bytes, DEAD, NAME_MAX, PACKED, Verdict};
+use crate::properties::Properties;
+use crate::wire::{Bytes, DEAD, NAME_MAX, PACKED, PROPERTIES, Verdict};
 
 /// A received message, until it is handled.
 ///
@@ -29,6 +30,7 @@ pub struct Delivery {
     whole: Option<Vec<u8>>,
     begin: usize,
     dead: Option<Box<Dead>>,
+    properties: Option<Box<Properties>>,
     registration: Arc<Registration>,
 }
 
@@ -46,17 +48,29 @@ pub struct Dead {
 }
 
 impl Delivery {
-    /// Err: the message cannot be decompressed, or is too large.
+    /// Err: the message cannot be decompressed, is too large, or has properties that cannot be read.
     fn new(message: Message, registration: Arc<Registration>) -> Result<Delivery, (Message, Verdict)> {
         let whole = match &message.parts {
             Parts::One(_) => None,
             Parts::Many(parts) => Some(parts.iter().flat_map(|part| part.body()).copied().collect()),
         };
         let (is_dead, is_packed) = (message.parts.first().has(DEAD), message.parts.first().has(PACKED));
+        let has_properties = message.parts.first().has(PROPERTIES);
         let most = registration.inbox.largest();
-        let mut delivery = Delivery { message: Some(message), whole, begin: 0, dead: None, registration };
+        let (begin, dead, properties) = Default::default();
+        let mut delivery = Delivery { message: Some(message), whole, begin, dead, properties, registration };
         if is_dead && let Some((dead, begin)) = read_envelope(delivery.body()) {
             (delivery.dead, delivery.begin) = (Some(Box::new(dead)), begin);
+        }
+        if has_properties {
+            match (Properties::read(delivery.body()), delivery.message.take()) {
+                (None, Some(message)) => return Err((message, Verdict::Unreadable)),
+                (None, None) => {}
+                (Some((properties, len)), message) => {
+                    (delivery.properties, delivery.message) = (Some(Box::new(properties)), message);
+                    delivery.begin += len;
+                }
+            }
         }
         if is_packed {
             match (unpack(delivery.body(), most), delivery.message.take()) {
@@ -105,6 +119,36 @@ impl Delivery {
     /// How often it was delivered since this client was started, including this time.
     pub fn deliveries(&self) -> u32 {
         self.message().map_or(0, |message| message.deliveries)
+    }
+
+    /// The id that its sender gave it ([`Options::id`](super::Options::id)).
+    pub fn id(&self) -> Option<&str> {
+        self.properties.as_ref()?.id()
+    }
+
+    /// The content type of its body.
+    pub fn content_type(&self) -> Option<&str> {
+        self.properties.as_ref()?.content_type()
+    }
+
+    /// The W3C trace context's `traceparent`.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.properties.as_ref()?.traceparent()
+    }
+
+    /// The W3C trace context's `tracestate`.
+    pub fn tracestate(&self) -> Option<&str> {
+        self.properties.as_ref()?.tracestate()
+    }
+
+    /// The value of a header.
+    pub fn header(&self, key: &str) -> Option<&[u8]> {
+        self.properties.as_ref()?.header(key)
+    }
+
+    /// Its headers, in the sender's order.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.properties.iter().flat_map(|properties| properties.headers())
     }
 
     /// Why it is a dead letter; None: it is not one.

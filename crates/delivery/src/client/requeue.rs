@@ -12,13 +12,15 @@ use crate::Error;
 use crate::dead_letters::LetterNumber;
 use crate::pack::unpack;
 use crate::peer_loop::Command;
+use crate::properties::Properties;
 use crate::store::{StreamMessage, Wanted};
-use crate::wire::{BEGINS, DEAD, ENDS, PACKED, Verdict};
+use crate::wire::{BEGINS, DEAD, ENDS, PACKED, PROPERTIES, Verdict};
 
 impl Client {
     /// Sends a dead letter of this client ([`dead_letters`](crate::dead_letters)) again, to one of the clients that
     /// listen on its original topic, in turn. Once the copy is on the disk the letter is done; a crash before that
-    /// leaves both. False: there is no such letter. Errors: as of [`Client::send`]; Io, its body cannot be read.
+    /// leaves both. False: there is no such letter. Errors: as of [`Client::send`]; Io, its body or its properties
+    /// cannot be read.
     pub fn requeue(&self, letter: LetterNumber, deadline: Option<Instant>) -> Result<bool, Error> {
         let (store, LetterNumber { stream, seq: first }) = (&self.instance.store, letter);
         let is_own = store
@@ -33,15 +35,22 @@ impl Client {
         let parts = store.logged_messages(stream, &one)?.list;
         let Some(flags) = flags_of(&parts) else { return Ok(false) };
         let whole: Vec<u8> = parts.iter().flat_map(|part| &part.body).copied().collect();
-        let Some((dead, begin)) = read_envelope(&whole) else { return Ok(false) };
+        let Some((dead, mut begin)) = read_envelope(&whole) else { return Ok(false) };
+        let unreadable = Error::Io(ErrorKind::InvalidData);
+        let mut properties = Properties::default();
+        if flags & PROPERTIES != 0 {
+            let (found, len) = Properties::read(&whole[begin..]).ok_or(unreadable.clone())?;
+            (properties, begin) = (found, begin + len);
+        }
         let unpacked =
             if flags & PACKED == 0 { Ok(None) } else { unpack(&whole[begin..], self.largest).map(Some) };
         let body = unpacked.map_err(|verdict| match verdict {
             Verdict::TooLarge => Error::TooLarge,
-            _ => Error::Io(ErrorKind::InvalidData),
+            _ => unreadable,
         })?;
-        let options = Options { deadline, ..Options::default() };
-        self.send(&dead.topic, body.as_deref().unwrap_or(&whole[begin..]), &options)?;
+        let headers: Vec<(&str, &[u8])> = properties.headers().collect();
+        let options = Options { deadline, ..Options::of(&properties, &headers) };
+        self.send_again(&dead.topic, body.as_deref().unwrap_or(&whole[begin..]), &options)?;
         let mut done = RangeSet::default();
         done.add(first, first + parts.len() as u64 - 1);
         store.mark_done(&mut store.lock(), stream, &done)?;

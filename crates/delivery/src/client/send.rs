@@ -1,5 +1,6 @@
 //! Sending messages.
 
+use std::borrow::Cow;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,9 +12,10 @@ use crate::environment::now_ms;
 use crate::log::{LogError, Urgency};
 use crate::pack::pack;
 use crate::peer_loop::{Command, SUFFIX};
+use crate::properties::{Properties, block_of};
 use crate::signal::Patience;
-use crate::store::{Sending, State};
-use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX};
+use crate::store::{IdState, Sending, SendingId, SentId, State, digest_of};
+use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX, PROPERTIES};
 
 /// When a message is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,7 +31,7 @@ pub enum Durability {
 
 /// How to send a message; the default is that of [`Client::send_to`].
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct Options<'a> {
     /// To each client that listens on the topic, as [`Client::send_all`], instead of to one in turn.
     pub all: bool,
     pub durability: Durability,
@@ -37,6 +39,33 @@ pub struct Options {
     pub ttl: Option<Duration>,
     /// How long to wait for room and for the disk; None: without limit.
     pub deadline: Option<Instant>,
+    /// The message's id: 1 to 255 bytes, without NUL. If this client has sent one with this id on this topic within
+    /// [`Builder::deduplicate_for`](super::Builder::deduplicate_for), the message is not stored again: the call returns
+    /// Ok as for the first one, with the first one's durability.
+    pub id: Option<&'a str>,
+    /// The content type of the body, such as `application/json`: 1 to 255 bytes, without NUL.
+    pub content_type: Option<&'a str>,
+    /// W3C trace context: `traceparent`, of version 00 or later.
+    pub traceparent: Option<&'a str>,
+    /// `tracestate`, in printable ASCII; only with `traceparent`.
+    pub tracestate: Option<&'a str>,
+    /// At most 64 headers: distinct keys of 1 to 255 bytes without NUL, and values of any bytes. The id, the content
+    /// type, the trace context and the headers have at most 16 KiB in all.
+    pub headers: &'a [(&'a str, &'a [u8])],
+}
+
+impl<'a> Options<'a> {
+    /// The options of a message with these properties; `headers` are theirs.
+    pub(super) fn of(properties: &'a Properties, headers: &'a [(&'a str, &'a [u8])]) -> Options<'a> {
+        Options {
+            id: properties.id(),
+            content_type: properties.content_type(),
+            traceparent: properties.traceparent(),
+            tracestate: properties.tracestate(),
+            headers,
+            ..Options::default()
+        }
+    }
 }
 
 /// A message on its way to the disk.
@@ -69,16 +98,60 @@ impl From<u64> for Ticket {
     }
 }
 
-/// The number of parts of a message.
-fn parts_of(body: &[u8]) -> usize {
-    body.len().div_ceil(PART_MAX).max(1)
+/// A message to send, with the checked values of its options.
+struct ToSend<'a> {
+    topic: &'a str,
+    body: &'a [u8],
+    block: &'a [u8],
+    /// 0: it does not expire.
+    ttl_ms: u32,
+    id: Option<SendingId>,
 }
 
-/// One part of a message, and its flags, based on the flags of the message.
-fn part_of(body: &[u8], part: usize, flags: u8) -> (u8, &[u8]) {
-    let end = body.len().min((part + 1) * PART_MAX);
-    let place = if part == 0 { BEGINS } else { 0 } | if end == body.len() { ENDS } else { 0 };
-    (flags | place, &body[part * PART_MAX..end])
+/// What has become of a message.
+#[derive(Debug, Clone, Copy)]
+enum Acceptance {
+    InBatch(u64),
+    /// A message with its id was sent before.
+    Before(SentId),
+}
+
+/// A retry is waited for like the message that was sent first.
+impl From<SentId> for Ticket {
+    fn from(sent: SentId) -> Ticket {
+        Ticket { batch: sent.batch, receivers: sent.receivers as usize }
+    }
+}
+
+/// What a message consists of: the block of its properties, and the body behind it.
+#[derive(Clone, Copy)]
+struct Content<'a> {
+    block: &'a [u8],
+    body: &'a [u8],
+    /// The flags that all its parts have.
+    flags: u8,
+}
+
+impl<'a> Content<'a> {
+    fn len(self) -> usize {
+        self.block.len() + self.body.len()
+    }
+
+    /// The number of parts.
+    fn parts(self) -> usize {
+        self.len().div_ceil(PART_MAX).max(1)
+    }
+
+    /// One part, and its flags. A block is shorter than a part, and is in the first one.
+    fn part(self, part: usize) -> (u8, Cow<'a, [u8]>) {
+        let end = self.len().min((part + 1) * PART_MAX);
+        let place = if part == 0 { BEGINS } else { 0 } | if end == self.len() { ENDS } else { 0 };
+        let begin = (part * PART_MAX).saturating_sub(self.block.len());
+        let body = &self.body[begin..end - self.block.len()];
+        let is_first_of_block = part == 0 && !self.block.is_empty();
+        let part = if is_first_of_block { [self.block, body].concat().into() } else { body.into() };
+        (self.flags | place, part)
+    }
 }
 
 impl Client {
@@ -97,15 +170,15 @@ impl Client {
         Ok(self.send_and_wait(topic, body, &options)?.receivers)
     }
 
-    /// Sends as the options say. Errors: Name, TooLarge, Ttl; NoRoom or TimedOut, at the deadline; Closed, also if the
-    /// client was closed while there was no room. After TimedOut the message may be on the disk already, or reach it
-    /// later.
-    pub fn send(&self, topic: &str, body: &[u8], options: &Options) -> Result<(), Error> {
+    /// Sends as the options say. Errors: Name, TooLarge, Ttl, Property; NoRoom or TimedOut, at the deadline;
+    /// Closed, also if the client was closed while there was no room. After TimedOut the message may be on the disk
+    /// already, or reach it later.
+    pub fn send(&self, topic: &str, body: &[u8], options: &Options<'_>) -> Result<(), Error> {
         self.send_and_wait(topic, body, options).map(drop)
     }
 
     /// As `send`. Returns the ticket, which has the number of receivers.
-    pub fn send_and_wait(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
+    pub fn send_and_wait(&self, topic: &str, body: &[u8], options: &Options<'_>) -> Result<Ticket, Error> {
         let ticket = self.send_async(topic, body, options)?;
         match options.durability {
             Durability::Sync => self.wait(ticket, options.deadline)?,
@@ -124,7 +197,23 @@ impl Client {
 
     /// Like `send`, without waiting for the disk. It is sent to the receiver once it is there, whether or not a caller
     /// waits.
-    pub fn send_async(&self, topic: &str, body: &[u8], options: &Options) -> Result<Ticket, Error> {
+    pub fn send_async(&self, topic: &str, body: &[u8], options: &Options<'_>) -> Result<Ticket, Error> {
+        self.begin_send(topic, body, options, self.deduplicate_for)
+    }
+
+    /// As `send`, whether or not a message with its id was sent before.
+    pub(super) fn send_again(&self, topic: &str, body: &[u8], options: &Options<'_>) -> Result<(), Error> {
+        let ticket = self.begin_send(topic, body, options, Duration::ZERO)?;
+        self.wait(ticket, options.deadline)
+    }
+
+    fn begin_send(
+        &self,
+        topic: &str,
+        body: &[u8],
+        options: &Options<'_>,
+        deduplicate_for: Duration,
+    ) -> Result<Ticket, Error> {
         self.check_open()?;
         // Leave room for the suffix of the dead-letter topic.
         if topic.len() > if topic.ends_with(SUFFIX) { NAME_MAX } else { NAME_MAX - SUFFIX.len() } {
@@ -139,7 +228,17 @@ impl Client {
             Some(Ok(ttl_ms)) if ttl_ms > 0 => ttl_ms,
             Some(_) => return Err(Error::Ttl),
         };
-        match self.send_with(topic, body, options, ttl_ms, self.patience(options.deadline)) {
+        let block = block_of(options)?;
+        let window_ms = u64::try_from(deduplicate_for.as_millis()).unwrap_or(u64::MAX);
+        let id = options.id.filter(|_| window_ms > 0);
+        let id = id.map(|id| SendingId { digest: digest_of(topic, id), receivers: 0, window_ms });
+        if let Some(id) = &id
+            && let IdState::Sent(sent) = self.instance.store.lock().sent.state_of(self.record.number, id)
+        {
+            return Ok(sent.into());
+        }
+        let message = ToSend { topic, body, block: &block, ttl_ms, id };
+        match self.send_with(&message, options, self.patience(options.deadline)) {
             Err(Error::NoRoom | Error::TimedOut) if self.closed.load(Ordering::Relaxed) => Err(Error::Closed),
             sent => sent,
         }
@@ -147,33 +246,26 @@ impl Client {
 
     fn send_with(
         &self,
-        topic: &str,
-        body: &[u8],
-        options: &Options,
-        ttl_ms: u32,
+        message: &ToSend<'_>,
+        options: &Options<'_>,
         patience: Patience<'_>,
     ) -> Result<Ticket, Error> {
+        let ToSend { topic, body, block, ttl_ms, id } = *message;
         let (body, is_packed) = if body.len() >= self.pack_from { pack(body) } else { (body.into(), false) };
         let any = if options.all { 0 } else { ANY };
-        let (body, flags) = (&*body, if is_packed { PACKED } else { 0 } | any);
+        let flags = if is_packed { PACKED } else { 0 } | if block.is_empty() { 0 } else { PROPERTIES } | any;
+        let content = Content { block, body: &body, flags };
         let store = &self.instance.store;
-        if body.len() as u64 > store.log().largest() && options.durability != Durability::Memory {
+        if content.len() as u64 > store.log().largest() && options.durability != Durability::Memory {
             return Err(Error::TooLarge);
         }
         let urgency = match options.durability {
             Durability::Sync => Urgency::Sync,
             Durability::Interval | Durability::Memory => Urgency::Interval,
         };
-        let mut opened = Vec::new();
-        let (mut state, route) = self.lock_with_route(topic, options, &mut opened, patience)?;
-        // Tell the peer loop even if this message fails: the streams exist now.
-        opened.into_iter().for_each(|stream| self.instance.peer_loop.tell(Command::Stream(stream)));
-        let (parts, streams, receivers) = (parts_of(body), route.streams(), route.receivers());
-        if parts > 1 && options.durability != Durability::Memory {
-            state = store.wait_for_end(state, streams, patience).ok_or(Error::TimedOut)?;
-            store.begin_parts(&mut state, streams);
-        }
-        let mut sending = Sending {
+        let (state, route) = self.route_with_room(topic, options, patience)?;
+        let (streams, receivers) = (route.streams(), route.receivers());
+        let sending = Sending {
             client: self.record.number,
             streams,
             flags,
@@ -181,44 +273,71 @@ impl Client {
             ttl_ms,
             body: &[],
             urgency,
+            id: id.map(|id| SendingId { receivers: receivers as u32, ..id }),
         };
-        if options.durability == Durability::Memory {
-            self.hold(state, &mut sending, body, patience)?;
-            return Ok(Ticket { batch: 0, receivers });
-        }
-        if parts == 1 {
-            (sending.flags, sending.body) = part_of(body, 0, flags);
-            let batch = self.accept(state, &sending, true, patience)?;
-            return Ok(Ticket { batch, receivers });
-        }
-        drop(state);
-        let (mut sent, mut accepted) = (Ok(0), 0);
-        for part in 0..parts {
-            (sending.flags, sending.body) = part_of(body, part, flags);
-            sent = self.accept(store.lock(), &sending, false, patience);
-            if sent.is_err() {
-                break;
+        let accepted = match content.parts() {
+            _ if options.durability == Durability::Memory => self.hold(state, &sending, content, patience)?,
+            1 => {
+                let (flags, body) = content.part(0);
+                self.accept(state, &Sending { flags, body: &body, ..sending }, true, patience)?
             }
-            accepted += 1;
-        }
-        let left = if sent.is_ok() { 0 } else { accepted };
-        store.end_parts(&mut store.lock(), streams, left)?;
-        Ok(Ticket { batch: sent?, receivers })
+            _ => self.accept_parts(state, &sending, content, patience)?,
+        };
+        Ok(match accepted {
+            Acceptance::InBatch(batch) => Ticket { batch, receivers },
+            Acceptance::Before(sent) => sent.into(),
+        })
     }
 
-    /// The streams of a message, once there is room to open those that are new; and the store's lock.
-    fn lock_with_route(
+    /// Waits until no other thread sends parts of a message with this id. Returns the message with it that was sent
+    /// before. None: the time is over.
+    fn wait_for_id<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        sending: &Sending<'_>,
+        patience: Patience<'_>,
+    ) -> Option<(MutexGuard<'a, State>, Option<SentId>)> {
+        let Some(id) = &sending.id else { return Some((state, None)) };
+        loop {
+            match state.sent.state_of(sending.client, id) {
+                IdState::New => return Some((state, None)),
+                IdState::Sent(sent) => return Some((state, Some(sent))),
+                IdState::Underway => state = self.instance.store.wait_for_progress(state, patience)?,
+            }
+        }
+    }
+
+    /// Waits until no message is in the middle of its parts in the streams, and none with this id anywhere.
+    fn wait_for_turn<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        sending: &Sending<'_>,
+        patience: Patience<'_>,
+    ) -> Result<(MutexGuard<'a, State>, Option<SentId>), Error> {
+        loop {
+            state =
+                self.instance.store.wait_for_end(state, sending.streams, patience).ok_or(Error::TimedOut)?;
+            let (again, sent) = self.wait_for_id(state, sending, patience).ok_or(Error::TimedOut)?;
+            // The streams may have been taken while the lock was released.
+            if sent.is_some() || !again.is_in_parts(sending.streams) {
+                return Ok((again, sent));
+            }
+            state = again;
+        }
+    }
+
+    /// The streams of a message, which are opened once there is room.
+    fn route_with_room(
         &self,
         topic: &str,
-        options: &Options,
-        opened: &mut Vec<u32>,
+        options: &Options<'_>,
         patience: Patience<'_>,
     ) -> Result<(MutexGuard<'_, State>, Route), Error> {
-        let store = &self.instance.store;
-        loop {
+        let (store, mut opened) = (&self.instance.store, Vec::new());
+        let found = loop {
             let mut state = store.lock();
-            match self.route(&mut state, topic, options, opened) {
-                Ok(route) => return Ok((state, route)),
+            match self.route(&mut state, topic, options, &mut opened) {
+                Ok(route) => break (state, route),
                 Err(Error::NoRoom) if store.drop_taken(&mut state) => {}
                 Err(Error::NoRoom) => {
                     drop(state);
@@ -226,45 +345,86 @@ impl Client {
                 }
                 Err(error) => return Err(error),
             }
+        };
+        // Tell the peer loop even if this message fails: the streams exist now.
+        opened.into_iter().for_each(|stream| self.instance.peer_loop.tell(Command::Stream(stream)));
+        Ok(found)
+    }
+
+    /// Accepts a message of several parts, once there is room.
+    fn accept_parts<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        sending: &Sending<'_>,
+        content: Content<'_>,
+        patience: Patience<'_>,
+    ) -> Result<Acceptance, Error> {
+        let (store, streams) = (&self.instance.store, sending.streams);
+        let (mut state, before) = self.wait_for_turn(state, sending, patience)?;
+        if let Some(before) = before {
+            return Ok(Acceptance::Before(before));
         }
+        store.begin_parts(&mut state, streams);
+        if let Some(id) = &sending.id {
+            state.sent.begin(sending.client, id);
+        }
+        drop(state);
+        let (mut sent, mut accepted) = (Ok(Acceptance::InBatch(0)), 0);
+        for part in 0..content.parts() {
+            let (flags, body) = content.part(part);
+            sent = self.accept(store.lock(), &Sending { flags, body: &body, ..*sending }, false, patience);
+            if sent.is_err() {
+                break;
+            }
+            accepted += 1;
+        }
+        let left = if sent.is_ok() { 0 } else { accepted };
+        let mut state = store.lock();
+        if let Some(id) = &sending.id {
+            state.sent.end(sending.client, id);
+        }
+        store.end_parts(&mut state, streams, left)?;
+        sent
     }
 
     /// Accepts a message that is held in memory, once there is room.
     fn hold<'a>(
         &self,
         state: MutexGuard<'a, State>,
-        sending: &mut Sending<'a>,
-        body: &'a [u8],
+        sending: &Sending<'_>,
+        content: Content<'_>,
         patience: Patience<'_>,
-    ) -> Result<(), Error> {
-        let (store, parts, flags) = (&self.instance.store, parts_of(body), sending.flags);
-        let cost = (body.len() as u64 + parts as u64 * COST) * sending.streams.len() as u64;
+    ) -> Result<Acceptance, Error> {
+        let (store, parts) = (&self.instance.store, content.parts());
+        let cost = (content.len() as u64 + parts as u64 * COST) * sending.streams.len() as u64;
         let most = self.memory_limit.saturating_sub(cost);
         let state = store.wait_for_memory(state, most, patience).ok_or(Error::NoRoom)?;
-        let mut state = store.wait_for_end(state, sending.streams, patience).ok_or(Error::TimedOut)?;
+        let (mut state, before) = self.wait_for_turn(state, sending, patience)?;
+        if let Some(before) = before {
+            return Ok(Acceptance::Before(before));
+        }
         // Under the lock: a client that ends drops what it holds after it.
         self.check_open()?;
         let mut is_news = false;
         for part in 0..parts {
-            (sending.flags, sending.body) = part_of(body, part, flags);
-            is_news |= store.hold(&mut state, sending);
+            let (flags, body) = content.part(part);
+            is_news |= store.hold(&mut state, &Sending { flags, body: &body, ..*sending });
         }
         drop(state);
         if is_news {
             self.instance.doorbell.ring();
         }
-        Ok(())
+        Ok(Acceptance::InBatch(0))
     }
 
-    /// Accepts a message, or a part of one that has begun, once there is room. `whole`: it is not a part. Returns the
-    /// batch that holds it.
+    /// Accepts a message, or a part of one that has begun, once there is room. `whole`: it is not a part.
     fn accept<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         sending: &Sending<'_>,
         whole: bool,
         patience: Patience<'_>,
-    ) -> Result<u64, Error> {
+    ) -> Result<Acceptance, Error> {
         let store = &self.instance.store;
         loop {
             while !store.log().is_calm() {
@@ -273,10 +433,14 @@ impl Client {
                 state = store.lock();
             }
             if whole {
-                state = store.wait_for_end(state, sending.streams, patience).ok_or(Error::TimedOut)?;
+                let (again, before) = self.wait_for_turn(state, sending, patience)?;
+                if let Some(before) = before {
+                    return Ok(Acceptance::Before(before));
+                }
+                state = again;
             }
             match store.accept(&mut state, sending) {
-                Ok(accepted) => return Ok(accepted.batch),
+                Ok(accepted) => return Ok(Acceptance::InBatch(accepted.batch)),
                 Err(LogError::NoRoom(_)) if store.drop_taken(&mut state) => continue,
                 Err(LogError::NoRoom(_)) => drop(state),
                 Err(error) => return Err(error.into()),

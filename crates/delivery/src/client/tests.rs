@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::{Builder, Client, Durability, Options};
 use crate::Error;
 use crate::checker::{Message, Rules, STRICT, Shared, Sums, Twice, next, report};
+use crate::environment::simulated::{Simulation, advance_to};
 use crate::instance::Instance;
 use crate::log::tests::faulty::Faulty;
 use crate::peer_loop::Command;
@@ -281,4 +282,28 @@ fn topics_outlive_a_power_cut_and_a_close() {
     let transient = Client::builder("one", "t").registry(&registry).durable(false);
     let instance = Arc::new(Instance::over(Arc::new(disk.clone()), transient.settings()).unwrap());
     assert_eq!(transient.start_in(&instance).unwrap().topics(), ["t"]);
+}
+
+/// An id counts for as long as the builder says, by the clock of the day, and also after a power cut.
+#[test]
+fn ids_count_for_a_while() {
+    let _simulation = Simulation::begin(7);
+    let mut powered = Powered::new("sender", 1);
+    let dir = tempfile::tempdir().unwrap();
+    let start = |powered: &mut Powered| {
+        let builder = powered.builder(dir.path()).deduplicate_for(Duration::from_secs(60));
+        let instance = Instance::over(Arc::new(powered.disk.clone()), builder.settings()).unwrap();
+        powered.client.insert(Arc::new(builder.start_in(&Arc::new(instance)).unwrap())).clone()
+    };
+    let mut sender = start(&mut powered);
+    let options = Options { id: Some("7"), ..Options::default() };
+    for (second, pending) in [(1, 1), (30, 1), (60, 1), (61, 2), (120, 2), (121, 3)] {
+        advance_to(Duration::from_secs(second));
+        for _ in 0..2 {
+            sender.send("news", b"one", &options).unwrap();
+            assert_eq!(sender.pending(), pending, "after {second} s");
+            powered.cut();
+            sender = start(&mut powered);
+        }
+    }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use pinnace_stream::{Acceptance, Batch, RangeSet};
 
 use super::{Arrived, Frame, GivenUp, Origin, Outcome};
+use crate::properties;
 use crate::wire::{BEGINS, COST, Data, ENDS, FrameEntry, Id, VOLATILE, Verdict};
 
 pub struct Flow {
@@ -189,7 +190,7 @@ impl Flow {
         if entry.flags & BEGINS != 0 {
             (self.growing, self.skipping) = (0, None);
         }
-        self.growing += entry.body.len();
+        self.growing += entry.body.len() - properties::len_in(entry.flags, entry.body);
         if self.growing > largest && self.skipping.is_none() {
             let begin = self.queue.iter().rposition(|part| part.has(BEGINS) && !part.has(ENDS));
             let begin = begin.filter(|_| entry.flags & BEGINS == 0);

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use pinnace_stream::RangeSet;
 
 use crate::log::LogError;
+use crate::properties::envelope_len;
 use crate::store::records::Receiver;
 use crate::store::{Messages, Store, StreamMessage, Wanted};
 use crate::wire::{BEGINS, DEAD, ENDS, FrameEntry, NAME_MAX, VOLATILE, Verdict, put_counted, put_number};
@@ -52,7 +53,10 @@ impl GivenUpMessage {
             Some(stream) => stream,
             None => store.stream(&mut state, client, &Receiver::Anyone, &topic_of(&topic))?,
         };
-        parts.list[0].body.splice(..0, self.envelope(&topic, receiver));
+        // A letter that is given up again has its last envelope alone.
+        let first = &mut parts.list[0];
+        let old = if first.flags & DEAD == 0 { 0 } else { envelope_len(&first.body).unwrap_or(0) };
+        first.body.splice(..old, self.envelope(&topic, receiver));
         for part in &mut parts.list {
             part.flags = part.flags & !VOLATILE | DEAD;
             part.ttl_ms = 0;

@@ -3,23 +3,45 @@
 //! Towards such a peer, our client takes a new id. Pending messages are sent under it, and none is taken for one that
 //! the copy has sent.
 
+use pinnace_engine::Outgoing;
 use pinnace_stream::RangeSet;
 
 use super::PeerLoop;
 use crate::Error;
 use crate::store::State;
-use crate::wire::{FromSender, Opening, Refusal, VERSION};
+use crate::wire::{FIRST_VERSION, Features, FromSender, Opening, Refusal, VERSION};
 
-/// The frame by which a client introduces itself to a receiver.
+/// The frame by which a client introduces itself to a receiver, on each new connection.
 pub fn hello(state: &State, client: u32, receiver: &str) -> Vec<u8> {
+    hello_in(VERSION, state, client, receiver)
+}
+
+fn hello_in(version: u64, state: &State, client: u32, receiver: &str) -> Vec<u8> {
     let (own, id) = (&state.clients[client as usize], state.id_for(client, receiver));
-    FromSender::Hello { version: VERSION, name: &own.name, id, opening: own.opening(), receiver }.write()
+    FromSender::Hello { version, name: &own.name, id, opening: own.opening(), receiver }.write()
 }
 
 impl PeerLoop {
+    /// The peer does not speak our version: introduces the client again in the first one, at once and on the same
+    /// connection. Returns false if that was done already.
+    pub(super) fn says_hello_again(&mut self, index: usize) -> bool {
+        let is_welcome = self.outward.lanes.is_connected(index);
+        let Some(peer) = self.outward.peer(index).filter(|peer| !is_welcome && peer.again_at.is_none())
+        else {
+            return false;
+        };
+        if std::mem::replace(&mut peer.was_asked_again, true) {
+            return false;
+        }
+        let hello = hello_in(FIRST_VERSION, &self.store.lock(), peer.client, &peer.name);
+        peer.send(Outgoing::Bytes(&hello));
+        true
+    }
+
     /// Handles a Welcome: `known` is the last opening of our store that the peer has heard from.
-    pub(super) fn was_welcomed(&mut self, index: usize, known: Opening) {
+    pub(super) fn was_welcomed(&mut self, index: usize, version: u64, known: Opening) {
         let Some(peer) = self.outward.peer(index) else { return };
+        peer.features = Features::common_with(version);
         let was_there = self.store.lock().was_there(peer.client, &peer.name, known);
         match was_there {
             true => self.outward.welcome(&self.store, index),

@@ -13,7 +13,7 @@ use super::{Listening, Notify, TRY_AGAIN_AFTER};
 use crate::environment::{credit_limits, now};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::store::{Incoming, RetainLimits, Store, records};
-use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, VERSION, WINDOW};
+use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, WINDOW, answer_to};
 
 /// How long a client being removed waits for its last acknowledgements: first for the disk, then for sending.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -110,14 +110,14 @@ impl Inward {
             Some(FromSender::Hello { .. }) if self.sessions.contains_key(&from) => {
                 self.refuse(from, Refusal::Protocol, "a second Hello");
             }
-            Some(FromSender::Hello { version, .. }) if version != VERSION => {
-                self.refuse(from, Refusal::Version, "only version 1 is supported");
+            Some(FromSender::Hello { version, .. }) if answer_to(version).is_none() => {
+                self.refuse(from, Refusal::Version, "only versions 1 and 2 are supported");
             }
             Some(FromSender::Hello { receiver, .. }) if receiver != self.client.name => {
                 self.refuse(from, Refusal::NotMe, &self.client.name.clone());
             }
-            Some(FromSender::Hello { name, id, opening, .. }) => {
-                self.on_hello(store, from, name, id, opening);
+            Some(FromSender::Hello { version, name, id, opening, .. }) => {
+                self.on_hello(store, from, version, name, id, opening);
             }
             _ if !self.sessions.contains_key(&from) => {}
             Some(FromSender::Open { stream, topic, gone }) => self.on_open(store, from, stream, topic, &gone),
@@ -141,7 +141,7 @@ impl Inward {
         self.keys.as_ref().is_none_or(|keys| keys.is(name, user_id))
     }
 
-    fn on_hello(&mut self, store: &Store, from: u32, name: &str, id: Id, opening: Opening) {
+    fn on_hello(&mut self, store: &Store, from: u32, version: u64, name: &str, id: Id, opening: Opening) {
         let known = store.lock().last_of(self.client.number, id);
         let mut others = self.sessions.values().filter(|session| session.name == name);
         if others.clone().any(|other| other.id != id) {
@@ -163,7 +163,8 @@ impl Inward {
         let bytes = credit.granted();
         self.sessions.insert(from, Session { id, name: name.to_owned(), opening, streams, credit });
         let (name, id) = (self.client.name.clone(), self.client.id);
-        self.say(from, &FromReceiver::Welcome { version: VERSION, name: &name, id, known });
+        let version = answer_to(version).unwrap_or(version);
+        self.say(from, &FromReceiver::Welcome { version, name: &name, id, known });
         self.say(from, &FromReceiver::Credit { bytes });
     }
 

@@ -51,6 +51,9 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// The most frames taken from one socket before other sockets have their turn.
 const TURN: usize = 64;
 
+/// What a peer does not have that gets messages without their properties.
+const PROPERTIES_LEFT_OUT: &str = "ids, content types, trace context and headers: it gets the bodies alone";
+
 /// Called on the peer loop's thread for errors that no call returns.
 pub type Notify = Arc<dyn Fn(&crate::Error) + Send + Sync>;
 
@@ -129,6 +132,9 @@ impl Task for PeerLoop {
         let moved = self.pump().unwrap_or(false);
         for index in self.outward.take_full() {
             self.was_refused(index, "it grants more credit than it reads");
+        }
+        for (client, peer) in self.outward.take_left_out() {
+            self.notify(client, &crate::Error::PeerLacks { peer, feature: PROPERTIES_LEFT_OUT });
         }
         self.report_silent();
         let rot = self.store.log().take_rot();
@@ -285,7 +291,9 @@ impl PeerLoop {
             }
             match FromReceiver::read(&frame) {
                 _ if frame == LOST => self.outward.lost(index),
-                Some(FromReceiver::Welcome { known, .. }) => self.was_welcomed(index, known),
+                Some(FromReceiver::Welcome { version, known, .. }) => {
+                    self.was_welcomed(index, version, known);
+                }
                 Some(FromReceiver::Credit { bytes }) => self.outward.lanes.grant(index, bytes),
                 Some(FromReceiver::Cursor { stream, received, done }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {
@@ -308,6 +316,8 @@ impl PeerLoop {
                         self.put_away(index, &GivenUpMessage { stream, first, last, verdict, deliveries });
                     }
                 }
+                Some(FromReceiver::Refused { refusal: Refusal::Version, .. })
+                    if self.says_hello_again(index) => {}
                 Some(FromReceiver::Refused { refusal: Refusal::OldEpoch, .. }) => self.part(index),
                 Some(FromReceiver::Refused { refusal, text }) => {
                     self.was_refused(index, &format!("{refusal}: {text}"));

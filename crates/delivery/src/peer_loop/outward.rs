@@ -13,7 +13,7 @@ use pinnace_engine::Outgoing;
 use pinnace_stream::{Lanes, RangeSet, Served};
 
 use super::network::PeerLink;
-use super::peer::{AnswerState, Peer};
+use super::peer::{AnswerState, Left, Peer};
 use crate::environment::{credit_limits, now};
 use crate::log::{Log, LogError, Position};
 use crate::store::Store;
@@ -191,6 +191,7 @@ impl Outward {
         if self.lanes.is_connected(index) {
             peer.answer = AnswerState::AwaitedSince(now());
         }
+        peer.end_connection();
         self.lanes.disconnect(index);
         peer.move_on();
     }
@@ -220,6 +221,17 @@ impl Outward {
         let is_full =
             |peer: &mut Option<Peer>| peer.as_mut().is_some_and(|peer| std::mem::take(&mut peer.is_full));
         peers.filter_map(|(index, peer)| is_full(peer).then_some(index)).collect()
+    }
+
+    /// Peers for which properties were left out, each once: the client, and the peer's name.
+    pub fn take_left_out(&mut self) -> Vec<(u32, String)> {
+        let left_out = self.peers.iter_mut().flatten().filter(|peer| peer.properties == Left::Out);
+        left_out
+            .map(|peer| {
+                peer.properties = Left::OutAndReported;
+                (peer.client, peer.name.clone())
+            })
+            .collect()
     }
 
     /// Reconnects to peers that are due. Returns when the next is due, if there is one.
@@ -320,6 +332,7 @@ impl Outward {
         loop {
             let run = store.lock().outbox.held_after(stream, at);
             let Some(run) = run.filter(|run| run.of.first < below) else { return true };
+            let run = peer.fit_run(stream, run);
             let of = run.of;
             if of.is_expired(now_ms) {
                 expired.push((stream, of.first, of.last));

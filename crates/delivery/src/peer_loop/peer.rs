@@ -1,11 +1,15 @@
 //! The connection to another client.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Error, Outgoing};
 
 use super::network::PeerLink;
 use crate::environment::now;
+use crate::properties;
+use crate::store::VolatileRun;
+use crate::wire::{Features, PROPERTIES};
 
 /// How long a peer that the registry lists as alive may take to answer before `NoAnswer` is reported to our client.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,6 +23,12 @@ pub struct Peer {
     pub elsewhere: Option<String>,
     pub link: Box<dyn PeerLink>,
     pub answer: AnswerState,
+    /// What both sides can do on this connection.
+    pub features: Features,
+    /// Whether properties of messages were left out for it.
+    pub properties: Left,
+    /// It does not speak our version of the protocol, and was asked again in the first one on this connection.
+    pub was_asked_again: bool,
     /// When to connect again to a peer that refused us.
     pub again_at: Option<Instant>,
     /// It refused us, and has not accepted our streams since.
@@ -27,6 +37,14 @@ pub struct Peer {
     pub is_forked: bool,
     /// A frame hit the limit in bytes: the peer causes more frames than it reads.
     pub is_full: bool,
+}
+
+/// Whether something was left out of what a peer is sent, because it does not have the feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    In,
+    Out,
+    OutAndReported,
 }
 
 /// Whether a peer answers.
@@ -47,6 +65,9 @@ impl Peer {
             elsewhere: None,
             link,
             answer: AnswerState::AwaitedSince(now()),
+            features: Features::NONE,
+            properties: Left::In,
+            was_asked_again: false,
             again_at: None,
             was_refused: false,
             is_forked: false,
@@ -54,10 +75,39 @@ impl Peer {
         }
     }
 
+    /// The connection has ended: the next one begins in our version again.
+    pub fn end_connection(&mut self) {
+        (self.features, self.was_asked_again) = (Features::NONE, false);
+    }
+
     /// Only a limit in bytes applies, which a peer that keeps to its credit cannot reach. Frames lost with a connection
     /// are sent again.
     pub fn send(&mut self, frame: Outgoing<'_>) {
         self.is_full |= self.link.send(frame) == Err(Error::WouldBlock);
+    }
+
+    /// A part as this peer can take it.
+    pub fn fit<'a>(&mut self, flags: u8, body: &'a [u8]) -> (u8, Cow<'a, [u8]>) {
+        if flags & PROPERTIES == 0 || self.features.has(Features::PROPERTIES) {
+            return (flags, Cow::Borrowed(body));
+        }
+        self.leave_properties_out();
+        properties::without(flags, body)
+    }
+
+    /// Volatile messages of a stream as this peer can take them.
+    pub fn fit_run(&mut self, stream: u32, run: VolatileRun) -> VolatileRun {
+        if !run.of.has_properties || self.features.has(Features::PROPERTIES) {
+            return run;
+        }
+        self.leave_properties_out();
+        run.without_properties(stream)
+    }
+
+    fn leave_properties_out(&mut self) {
+        if self.properties == Left::In {
+            self.properties = Left::Out;
+        }
     }
 
     /// When the missing answer is reported to our client.

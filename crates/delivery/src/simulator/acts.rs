@@ -258,7 +258,8 @@ impl World {
         simulated::set_skew_ms(self.hosts[node].skew_ms);
         let Some(life) = &mut self.hosts[node].life else { return };
         let number = self.oracle.record_send(node, all, topic, len, sees_registry);
-        let options = Options { all, durability, deadline: Some(crate::environment::now()), ttl: None };
+        let deadline = Some(crate::environment::now());
+        let options = Options { all, durability, deadline, ..Options::default() };
         let sent = life.client.send_async(&topic_name(topic), &body_of(number, len), &options);
         if let Ok(ticket) = &sent {
             let (receivers, batch) = (ticket.receivers(), u64::from(*ticket));

@@ -169,6 +169,7 @@ impl Store {
                 ttl_ms: message.ttl_ms,
                 body: &message.body,
                 urgency: Urgency::Sync,
+                id: None,
             };
             match messages.volatile {
                 true => drop(self.hold(state, &sending)),

@@ -6,8 +6,10 @@
 mod identity;
 mod messages;
 mod outbox;
+mod parts;
 pub mod records;
 mod retention;
+mod sent;
 mod subscriptions;
 mod viewing;
 mod volatile;
@@ -18,7 +20,9 @@ use std::time::Duration;
 
 use foldhash::HashSet;
 use pinnace_stream::RangeSet;
-use records::{CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, STREAM, TOPICS};
+use records::{
+    CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, SENT, STREAM, TOPICS,
+};
 
 use crate::environment::{now, now_ms};
 use crate::log::{self, Checkpointer, Damage, Log, LogError, Position, Replay, Settings, Storage, Urgency};
@@ -27,7 +31,9 @@ use crate::wire::{BEGINS, ENDS, FrameEntry, Id, Opening, VOLATILE};
 pub use messages::{Messages, StreamMessage, Wanted};
 pub use outbox::{EPOCH_SHIFT, Logged, Outbox, Stream};
 pub use retention::RetainLimits;
+pub use sent::{IdState, SendingId, SentId, digest_of};
 pub use viewing::view;
+pub use volatile::VolatileRun;
 
 /// An incoming stream: the number of our client, the sender's id, and the sender's number of the stream.
 pub type Incoming = (u32, Id, u64);
@@ -43,6 +49,8 @@ pub struct State {
     known: HashMap<(u32, String), records::Known>,
     /// What each client listens on, until it is closed.
     subscriptions: HashMap<u32, records::Subscriptions>,
+    /// The ids of messages that the clients have sent.
+    pub sent: sent::SentIds,
     /// Streams in the middle of a multi-part message: no other message may be appended to them.
     in_parts: HashSet<u32>,
     /// Streams with a last message that was recovered without its end: the numbers of its first and last parts found.
@@ -64,6 +72,7 @@ pub struct Store {
 }
 
 /// A message, or a part of one, to accept.
+#[derive(Clone, Copy)]
 pub struct Sending<'a> {
     pub client: u32,
     pub streams: &'a [u32],
@@ -73,6 +82,8 @@ pub struct Sending<'a> {
     pub body: &'a [u8],
     /// Unused for volatile messages.
     pub urgency: Urgency,
+    /// The message's id, if retries are recognized by it.
+    pub id: Option<SendingId>,
 }
 
 /// The result of `Store::accept`.
@@ -99,6 +110,7 @@ impl Store {
         start: impl FnOnce(log::Opened, &State) -> Result<Log, LogError>,
     ) -> Result<Store, LogError> {
         let mut state = State::default();
+        state.sent.limit(settings.most);
         let opened = log::open(storage, settings, &mut state)?;
         state.finish_recovery();
         let damage = opened.damage().to_vec();
@@ -164,38 +176,6 @@ impl Store {
         self.append(state, Urgency::Interval, STREAM, &[&record.write()]).map(drop)
     }
 
-    /// Waits until none of these streams is in the middle of a message. None: the time is over.
-    pub fn wait_for_end<'a>(
-        &self,
-        mut state: MutexGuard<'a, State>,
-        streams: &[u32],
-        patience: Patience<'_>,
-    ) -> Option<MutexGuard<'a, State>> {
-        while state.is_in_parts(streams) {
-            state = self.progressed.wait(state, patience)?;
-        }
-        Some(state)
-    }
-
-    /// Begins a multi-part message in these streams.
-    pub fn begin_parts(&self, state: &mut State, streams: &[u32]) {
-        state.in_parts.extend(streams);
-    }
-
-    /// Ends a multi-part message. `left`: how many accepted parts to discard, because the remaining ones will never
-    /// follow.
-    pub fn end_parts(&self, state: &mut State, streams: &[u32], left: u64) -> Result<(), LogError> {
-        state.in_parts.retain(|stream| !streams.contains(stream));
-        self.progressed.tell();
-        for stream in streams.iter().filter(|_| left > 0) {
-            let last = state.outbox.get(*stream).map_or(0, |stream| stream.record.last);
-            let mut done = RangeSet::default();
-            done.add((last + 1).saturating_sub(left), last);
-            self.mark_done(state, *stream, &done)?;
-        }
-        Ok(())
-    }
-
     /// Appends a message to the log, under a number in each of its streams.
     pub fn accept(&self, state: &mut State, sending: &Sending<'_>) -> Result<Accepted, LogError> {
         let epoch = state.clients[sending.client as usize].opening().epoch;
@@ -217,6 +197,7 @@ impl Store {
         for (stream, _) in &destinations {
             state.outbox.add(*stream, epoch, &logged);
         }
+        state.sent.accepted(sending, appended.batch);
         state.follow(appended.position);
         self.free(state);
         Ok(Accepted { batch: appended.batch })
@@ -237,6 +218,7 @@ impl Store {
             state.outbox.hold(*stream, epoch, &entry);
             state.volatile.insert(*stream);
         }
+        state.sent.accepted(&Sending { flags: entry.flags, ..*sending }, 0);
         was_empty
     }
 
@@ -291,7 +273,10 @@ impl Store {
 
     /// Drops a client's volatile messages.
     pub fn forget_held(&self, client: u32) {
-        self.lock().outbox.forget_held(client);
+        let mut state = self.lock();
+        state.outbox.forget_held(client);
+        state.sent.forget_volatile(client);
+        drop(state);
         self.progressed.tell();
     }
 
@@ -386,6 +371,7 @@ impl Checkpointer for State {
         for (client, subscriptions) in &self.subscriptions {
             add(TOPICS, &[&subscriptions.write(*client)]);
         }
+        self.sent.write().iter().for_each(|ids| add(SENT, &[ids]));
     }
 
     fn summary(&self, segment: u64) -> Vec<u8> {
@@ -437,11 +423,13 @@ impl State {
                 let message = MessageRecord::read(payload)?;
                 let (bytes, accepted_ms) = (message.body.len() as u64, message.accepted_ms);
                 let logged = Logged { position, bytes, accepted_ms };
+                self.find_id(&message);
                 for (stream, seq) in message.destinations() {
                     self.outbox.find_message(stream, seq, &logged);
                     self.find_end(stream, seq, message.flags);
                 }
             }
+            SENT => self.sent.read(payload)?,
             DONE => {
                 let (stream, done) = records::read_done(payload)?;
                 self.outbox.find_done(stream, &done);
@@ -471,6 +459,7 @@ impl State {
             self.outbox.find_done(stream, &done);
         }
         self.outbox.finish_recovery();
+        self.sent.finish_recovery();
     }
 
     fn find_end(&mut self, stream: u32, seq: u64, flags: u8) {

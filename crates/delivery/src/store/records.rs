@@ -11,6 +11,8 @@
 //! cursor   = client id stream opening name topic done          ; kind 6: of an incoming stream
 //! known    = client receiver id opening                        ; kind 7: the id under which a receiver knows a client
 //! topics   = client count *topic version                       ; kind 8: what a client listens on
+//! sent     = client stream time count *(digest later receivers) ; kind 9: ids of sent messages; stream 0: of whole
+//!                                                                ; ones, else of one that has begun there (`sent.rs`)
 //! ```
 
 use pinnace_stream::RangeSet;
@@ -24,6 +26,7 @@ pub const DONE: u8 = 5;
 pub const CURSOR: u8 = 6;
 pub const KNOWN: u8 = 7;
 pub const TOPICS: u8 = 8;
+pub const SENT: u8 = 9;
 
 /// Flags of a stream.
 const LEFT: u8 = 1;

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::*;
+use crate::client::Options;
 use crate::log::Directory;
+use crate::properties;
+use crate::wire::{DEAD, PROPERTIES};
 
 fn open(dir: &std::path::Path) -> Store {
     let settings = Settings { interval: Duration::from_millis(1), most: u64::MAX, skip_damage: false };
@@ -12,8 +15,16 @@ fn open(dir: &std::path::Path) -> Store {
 
 fn send(store: &Store, stream: u32, flags: u8) {
     let urgency = Urgency::Sync;
-    let sending =
-        Sending { client: 0, streams: &[stream], flags, accepted_ms: 0, ttl_ms: 0, body: b"part", urgency };
+    let sending = Sending {
+        client: 0,
+        streams: &[stream],
+        flags,
+        accepted_ms: 0,
+        ttl_ms: 0,
+        body: b"part",
+        urgency,
+        id: None,
+    };
     store.accept(&mut store.lock(), &sending).unwrap();
 }
 
@@ -95,8 +106,16 @@ fn who_only_receives_does_not_fill_the_disk() {
 fn hold(store: &Store, stream: u32) {
     let urgency = Urgency::Sync;
     let flags = BEGINS | ENDS;
-    let sending =
-        Sending { client: 0, streams: &[stream], flags, accepted_ms: 0, ttl_ms: 0, body: b"held", urgency };
+    let sending = Sending {
+        client: 0,
+        streams: &[stream],
+        flags,
+        accepted_ms: 0,
+        ttl_ms: 0,
+        body: b"held",
+        urgency,
+        id: None,
+    };
     store.hold(&mut store.lock(), &sending);
 }
 
@@ -136,7 +155,7 @@ fn what_was_in_memory_alone_is_not_waited_for() {
 fn large(streams: &[u32]) -> Sending<'_> {
     static BODY: [u8; 100_000] = [7; 100_000];
     let (flags, urgency) = (BEGINS | ENDS, Urgency::Sync);
-    Sending { client: 0, streams, flags, accepted_ms: 0, ttl_ms: 0, body: &BODY, urgency }
+    Sending { client: 0, streams, flags, accepted_ms: 0, ttl_ms: 0, body: &BODY, urgency, id: None }
 }
 
 #[test]
@@ -175,4 +194,98 @@ fn openings_in_which_a_receiver_was_heard_are_remembered() {
     let store = open(dir.path());
     let state = store.lock();
     assert!(own != [0; 16] && state.id_for(0, "two") == own && state.id_for(0, "three") == [0; 16]);
+}
+
+/// An id, sent to the only client, whose window is not over.
+fn sending_id(id: &str) -> SendingId {
+    SendingId { digest: digest_of("news", id), receivers: 1, window_ms: u64::MAX }
+}
+
+/// Accepts a part, with an id if the message begins with it.
+fn send_with_id(store: &Store, stream: u32, flags: u8, id: Option<&str>) {
+    let options = Options { id, ..Options::default() };
+    let (block, urgency) = (properties::block_of(&options).unwrap(), Urgency::Sync);
+    let flags = flags | if block.is_empty() { 0 } else { PROPERTIES };
+    let (streams, accepted_ms, id) = (&[stream], crate::environment::now_ms(), id.map(sending_id));
+    let sending = Sending { client: 0, streams, flags, accepted_ms, ttl_ms: 0, body: &block, urgency, id };
+    accept(store, &sending);
+}
+
+fn accept(store: &Store, sending: &Sending<'_>) {
+    loop {
+        let accepted = store.accept(&mut store.lock(), sending);
+        match accepted {
+            Ok(_) => return,
+            Err(LogError::NoRoom(_)) => store.log().wait_for_room(None).unwrap(),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+fn is_known(store: &Store, id: &str) -> bool {
+    matches!(store.lock().sent.state_of(0, &sending_id(id)), IdState::Sent(_))
+}
+
+/// Also if the parts are in several files, of which the first are used again.
+#[test]
+fn an_id_counts_once_the_last_part_is_in_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let fills = |store: &Store, stream: u32| {
+        let first = store.log().segments().last().copied();
+        while store.log().segments().last().copied() == first {
+            accept(store, &large(&[stream]));
+        }
+    };
+    let open_with = |ids: &[(&str, bool)]| {
+        let store = open(dir.path());
+        store.claim("one", [1; 16]).unwrap();
+        for (id, is_wanted) in ids {
+            assert_eq!(is_known(&store, id), *is_wanted, "{id}");
+        }
+        store
+    };
+    let store = open_with(&[]);
+    let stream = |receiver| store.stream(&mut store.lock(), 0, &Receiver::Client(receiver), "news").unwrap();
+    let (news, other) = (stream("two".to_owned()), stream("three".to_owned()));
+    // It was cut by a crash.
+    send_with_id(&store, news, BEGINS, Some("cut"));
+    fills(&store, other);
+    send_with_id(&store, news, 0, None);
+    drop(store);
+    let store = open_with(&[("cut", false)]);
+    // It failed, and another message came after it.
+    send_with_id(&store, news, BEGINS, Some("failed"));
+    fills(&store, other);
+    store.lock().sent.end(0, &sending_id("failed"));
+    store.end_parts(&mut store.lock(), &[news], 1).unwrap();
+    send_with_id(&store, news, BEGINS | ENDS, None);
+    send_with_id(&store, news, BEGINS, Some("whole"));
+    fills(&store, other);
+    send_with_id(&store, news, 0, None);
+    assert!(!is_known(&store, "whole"));
+    fills(&store, other);
+    send_with_id(&store, news, ENDS, None);
+    assert!(is_known(&store, "whole"));
+    // A dead letter has the id of its original, which the application has not sent on that topic.
+    send_with_id(&store, other, BEGINS | ENDS | DEAD, Some("dead"));
+    let all_done = |store: &Store, stream: u32| {
+        let upto = store.lock().outbox.get(stream).unwrap().record.last;
+        store.mark_done(&mut store.lock(), stream, &RangeSet::new(upto, Vec::new()).unwrap()).unwrap();
+    };
+    all_done(&store, news);
+    all_done(&store, other);
+    let batch = store.log().progress().unwrap().0;
+    store.log().wait(batch, None).unwrap();
+    drop(store);
+    for _ in 0..3 {
+        let store = open_with(&[
+            ("cut", false),
+            ("failed", false),
+            ("whole", true),
+            ("dead", false),
+            ("none", false),
+        ]);
+        fills(&store, other);
+        all_done(&store, other);
+    }
 }

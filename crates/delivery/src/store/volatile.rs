@@ -6,7 +6,8 @@ use pinnace_engine::Body;
 use pinnace_stream::RangeSet;
 
 use crate::log::Position;
-use crate::wire::{COST, Data, FRAME_BYTES, FrameEntry, FromSender, make_room};
+use crate::properties;
+use crate::wire::{COST, Data, FRAME_BYTES, FrameEntry, FromSender, PROPERTIES, make_room};
 
 /// Consecutive messages, with no logged message between them.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub struct Extent {
     pub cost: u64,
     /// When the last of them expires; None: never.
     pub expires_ms: Option<u64>,
+    /// At least one of them has a block of properties.
+    pub has_properties: bool,
     time: u64,
 }
 
@@ -60,7 +63,9 @@ impl Open {
         let start = Data::begin_at(&mut frame, u64::from(stream), first - 1, time, first);
         entry.put_after_step(&mut frame, time);
         let (cost, expires_ms) = (COST + entry.body.len() as u64, expires(entry));
-        Open { of: Extent { first, last: first, after, cost, expires_ms, time }, frame, start }
+        let has_properties = entry.flags & PROPERTIES != 0;
+        let of = Extent { first, last: first, after, cost, expires_ms, has_properties, time };
+        Open { of, frame, start }
     }
 
     fn has_room_for(&self, entry: &FrameEntry<'_>) -> bool {
@@ -73,6 +78,7 @@ impl Open {
         entry.put(&mut self.frame, of.last, of.time);
         of.last = entry.seq;
         of.cost += COST + entry.body.len() as u64;
+        of.has_properties |= entry.flags & PROPERTIES != 0;
         of.expires_ms = of.expires_ms.zip(expires(entry)).map(|(one, other)| one.max(other));
     }
 }
@@ -87,6 +93,24 @@ impl VolatileRun {
         Data::begin_at(&mut frame, u64::from(stream), prev, self.of.time, self.of.first);
         frame.extend_from_slice(&self.frame[self.start..]);
         frame.into()
+    }
+
+    /// The same messages, as they go to a peer that cannot take properties.
+    pub fn without_properties(&self, stream: u32) -> VolatileRun {
+        let mut open: Option<Open> = None;
+        self.visit(|entry| {
+            let (flags, body) = properties::without(entry.flags, entry.body);
+            let entry = FrameEntry { flags, body: &body, ..*entry };
+            match &mut open {
+                Some(open) => open.add(&entry),
+                None => open = Some(Open::new(stream, &entry, self.of.after)),
+            }
+        });
+        match open {
+            Some(Open { of, frame, start }) => VolatileRun { of, frame: frame.into(), start },
+            // A run has at least one message.
+            None => self.clone(),
+        }
     }
 
     /// Calls `visit` with each message.

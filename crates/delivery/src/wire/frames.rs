@@ -6,8 +6,8 @@ use pinnace_engine::Body;
 use pinnace_stream::RangeSet;
 
 use super::{
-    BODY_MAX, Bytes, FRAME_BYTES, Id, NAME_MAX, NUMBER_MAX, Opening, RANGES_MAX, SEQ_MAX, put_counted,
-    put_number,
+    BODY_MAX, Bytes, FRAME_BYTES, Id, NAME_MAX, NUMBER_MAX, Opening, RANGES_MAX, SEQ_MAX, is_later,
+    put_counted, put_number,
 };
 
 const HELLO: u8 = 0x01;
@@ -22,9 +22,8 @@ const AGAIN: u8 = 0x14;
 const FINAL: u8 = 0x15;
 const REFUSED: u8 = 0x16;
 
-/// The flag of an entry that carries a time to live, used on the wire only; and the mask of all flags.
+/// The flag of an entry that carries a time to live, used on the wire only.
 const HAS_TTL: u8 = 32;
-const FLAGS: u8 = 127;
 
 /// A frame from a sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +55,7 @@ pub enum Verdict {
     Deliveries,
     /// It is larger than the receiver's limit.
     TooLarge,
-    /// It is compressed and cannot be decompressed.
+    /// It is compressed and cannot be decompressed, or its properties cannot be read.
     Unreadable,
 }
 
@@ -132,7 +131,9 @@ impl<'a> FromSender<'a> {
             GONE => FromSender::Gone { stream: from.number()?, gone: take_ranges(&mut from)? },
             _ => return None,
         };
-        from.is_empty().then_some(said)
+        // Of a later version only the beginning is known: enough to refuse it by its version.
+        let has_more = matches!(said, FromSender::Hello { version, .. } if is_later(version));
+        (from.is_empty() || has_more).then_some(said)
     }
 
     /// Encodes a frame. Senders write data frames with `Data::begin` and `FrameEntry::put` instead.
@@ -277,7 +278,7 @@ impl<'a> FrameEntry<'a> {
 
     fn take(from: &mut Bytes<'a>, prev: u64, time: u64) -> Option<FrameEntry<'a>> {
         let seq = prev.checked_add(from.number()?).filter(|seq| *seq > prev && *seq < SEQ_MAX)?;
-        let said = from.byte().filter(|flags| *flags <= FLAGS)?;
+        let said = from.byte()?;
         let accepted_ms = time.checked_add(from.number()?)?;
         let ttl_ms = if said & HAS_TTL != 0 { Some(from.number()?) } else { None };
         let body = from.counted().filter(|body| body.len() <= BODY_MAX)?;
@@ -375,13 +376,14 @@ pub fn take_ranges(from: &mut Bytes<'_>) -> Option<RangeSet> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{BEGINS, DEAD, ENDS};
+    use super::super::{BEGINS, DEAD, ENDS, VERSION};
     use super::*;
 
     #[test]
     fn what_a_sender_says_comes_back() {
         let opening = Opening { epoch: 300, mark: u64::MAX };
-        let hello = FromSender::Hello { version: 1, name: "a", id: [7; 16], opening, receiver: "ü" };
+        let version = VERSION | 1 << 63;
+        let hello = FromSender::Hello { version, name: "a", id: [7; 16], opening, receiver: "ü" };
         let open =
             FromSender::Open { stream: 9, topic: "", gone: RangeSet::new(1 << 50, Vec::new()).unwrap() };
         let gone = FromSender::Gone { stream: 9, gone: RangeSet::new(3, vec![(5, 9)]).unwrap() };
@@ -393,6 +395,13 @@ mod tests {
             }
             assert_eq!(FromSender::read(&[&frame[..], &[0]].concat()), None);
         }
+    }
+
+    #[test]
+    fn of_a_later_version_the_beginning_is_read() {
+        let opening = Opening { epoch: 1, mark: 1 };
+        let later = FromSender::Hello { version: 3, name: "a", id: [7; 16], opening, receiver: "b" };
+        assert_eq!(FromSender::read(&[&later.write()[..], b"more"].concat()), Some(later));
     }
 
     #[test]
@@ -451,6 +460,7 @@ mod tests {
                     prop_assert!(numbers.is_sorted_by(|a, b| a < b));
                     prop_assert!(numbers.iter().all(|number| data.prev < *number));
                 }
+                Some(FromSender::Hello { version, .. }) if is_later(version) => {}
                 Some(said) => prop_assert_eq!(&said.write(), &frame),
                 None => {}
             }

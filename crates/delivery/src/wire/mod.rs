@@ -23,24 +23,26 @@
 //!
 //! entry    = step flags time-since [ttl] length body   ; step: from the previous number; ttl: if its flag is set
 //! flags    = OCTET                                     ; 1 begins, 2 ends, 4 dead letter, 8 compressed, 16 in memory
-//!                                                      ; only, 32 ttl, 64 for any receiver of the topic
+//!                                                      ; only, 32 ttl, 64 for any receiver of the topic,
+//!                                                      ; 128 a block of properties precedes the first part's body
 //! done     = upto count *( gap length )                ; all up to upto, and some ranges after it
 //! name, topic, text = length UTF-8
 //! id       = 16OCTET
 //! opening  = epoch mark                                ; of the sender's store; 0 0: none
-//! version, epoch, stream, ... = number                 ; LEB128, the shortest form
+//! version  = number                                    ; 1; or 2, plus 256 times the set of features, a bit each
+//! epoch, stream, ... = number                          ; LEB128, the shortest form
 //! ```
 
 mod bytes;
 mod frames;
+mod version;
 
 pub use bytes::{Bytes, NUMBER_MAX, put_counted, put_number};
 pub use frames::{
     Data, FrameEntry, FromReceiver, FromSender, Refusal, Verdict, make_room, put_ranges, take_ranges,
 };
+pub use version::{FIRST_VERSION, Features, VERSION, answer_to, is_later};
 
-/// The version of this protocol.
-pub const VERSION: u64 = 1;
 /// Message numbers are below it.
 pub const SEQ_MAX: u64 = 1 << 63;
 /// Send window of a connection: the most credit for messages not handled yet. A message, or a part of one, costs COST
@@ -73,6 +75,8 @@ pub const PACKED: u8 = 8;
 pub const VOLATILE: u8 = 16;
 /// It was sent to any one receiver of the topic, and another receiver may get it as well.
 pub const ANY: u8 = 64;
+/// A block of properties (`properties.rs`) precedes the body of its first part, after the envelope of a dead letter.
+pub const PROPERTIES: u8 = 128;
 
 /// Identifies a client. Names can be reused by other clients, ids cannot.
 pub type Id = [u8; 16];

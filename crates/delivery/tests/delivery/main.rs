@@ -10,8 +10,10 @@ mod handlers;
 mod leaving;
 mod memory;
 mod peeking;
+mod properties;
 
 mod reassign;
 mod retention;
+mod retries;
 mod secrecy;
 mod silence;

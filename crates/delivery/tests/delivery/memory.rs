@@ -13,7 +13,7 @@ fn client(name: &str, dir: &Path) -> Builder {
     Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
 }
 
-fn in_memory() -> Options {
+fn in_memory() -> Options<'static> {
     Options { durability: Durability::Memory, deadline: soon(), ..Options::default() }
 }
 

@@ -40,7 +40,7 @@ impl Drop for Closing<'_> {
     }
 }
 
-pub fn kept(durability: Durability) -> Options {
+pub fn kept(durability: Durability) -> Options<'static> {
     Options { durability, deadline: soon(), ..Options::default() }
 }
 

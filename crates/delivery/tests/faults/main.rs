@@ -14,10 +14,12 @@ mod liars;
 mod names;
 mod network;
 mod proxy;
+mod retries;
 #[path = "../registry/server.rs"]
 #[allow(dead_code)]
 mod server;
 mod space;
+mod versions;
 
 /// The role of this process if another run of these tests started it.
 #[test]
@@ -27,6 +29,7 @@ fn role() {
         ("sender", plan) => kills::send(&dir, run, plan.parse().unwrap()),
         ("receiver", plan) => kills::receive(&dir, run, plan.parse().unwrap()),
         ("holder", _) => names::hold(&dir, run),
+        ("retry-sender", _) => retries::send(&dir),
         ("clock-sender", _) => clocks::send(&dir),
         ("clock-receiver", _) => clocks::receive(&dir),
         (role, _) => panic!("there is no role {role}"),

@@ -58,11 +58,14 @@ impl Pass<'_> {
             self.expired.push((stream, if has_all { lane.lane().sent() + 1 } else { seq }, seq));
             return;
         }
-        let prev = if has_all { lane.advance_to(seq, COST + message.body.len() as u64) } else { None };
-        let Some(prev) = prev else { return lane.stall(position) };
-        let (accepted_ms, flags, body) = (message.accepted_ms, message.flags, message.body);
-        let entry = FrameEntry { seq, accepted_ms, ttl_ms, flags, body };
         let index = lane.lane().peer();
+        let (flags, body) = match self.outward.peers[index].as_mut() {
+            Some(peer) => peer.fit(message.flags, message.body),
+            None => (message.flags, message.body.into()),
+        };
+        let prev = if has_all { lane.advance_to(seq, COST + body.len() as u64) } else { None };
+        let Some(prev) = prev else { return lane.stall(position) };
+        let entry = FrameEntry { seq, accepted_ms: message.accepted_ms, ttl_ms, flags, body: &body };
         let frame = lane.data_mut();
         if frame.bytes.len() + entry.bytes_at_most() > FRAME_BYTES
             && let Some(peer) = self.outward.peers[index].as_mut()

@@ -1,0 +1,41 @@
+"""How a message is sent, and what goes with its body."""
+import ctypes
+import enum
+from collections.abc import Mapping
+from typing import Optional, Union
+
+from ._library import Header, SendOptions, in_c, milliseconds
+
+Body = Union[bytes, bytearray, memoryview]
+"""The bytes of a message."""
+
+Headers = Mapping[str, Union[Body, str]]
+"""Headers of a message: keys of 1 to 255 bytes, and values; a text is sent as UTF-8."""
+
+
+class Durability(enum.IntEnum):
+    SYNC = 0  # on the disk before the call returns
+    INTERVAL = 1  # on the disk later, within the client's `interval`
+    MEMORY = 2  # never on the disk; lost with the process
+
+
+def send_options(
+    all: bool,
+    durability: Durability,
+    ttl: Optional[float],
+    id: Optional[str],
+    content_type: Optional[str],
+    traceparent: Optional[str],
+    tracestate: Optional[str],
+    headers: Headers,
+) -> SendOptions:
+    """The options in C, without a timeout. ValueError: a text has a NUL."""
+    # In C, ttl_ms 0 means no limit, and a negative one is an error.
+    ttl_ms = 0 if ttl is None else max(1, milliseconds(ttl)) if ttl > 0 else -1
+    texts = [None if text is None else in_c(text) for text in (id, content_type, traceparent, tracestate)]
+    values = [value.encode() if isinstance(value, str) else bytes(value) for value in headers.values()]
+    # The structures keep what they point to alive.
+    pairs = [Header(in_c(key), value, len(value)) for key, value in zip(headers, values)]
+    listed = (Header * len(pairs))(*pairs)
+    size = ctypes.sizeof(SendOptions)
+    return SendOptions(size, -1, ttl_ms, int(all), int(durability), *texts, listed, len(pairs))
