@@ -244,7 +244,8 @@ impl State {
         let record = &self.outbox.get(stream)?.record;
         let digest = digest_of(&record.topic, &properties::id_in(message.body)?);
         let has_receiver = |stream: u32| {
-            self.outbox.get(stream).is_some_and(|stream| stream.record.receiver != Receiver::Anyone)
+            let of = self.outbox.get(stream).map(|stream| &stream.record.receiver);
+            matches!(of, Some(Receiver::Client(_)))
         };
         let receivers = match message.flags & ANY {
             0 => message.destinations().filter(|(stream, _)| has_receiver(*stream)).count() as u32,
