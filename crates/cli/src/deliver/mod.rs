@@ -2,17 +2,19 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `send`, `recv`, `status`, `registry` | a command each |
+//! | `send`, `recv`, `peek`, `clear`, `status`, `registry` | a command each |
 //! | `letters` | the commands `dead-letters` and `requeue` |
 //! | `client` | the delivery client of a command: its start, its waits, its failures in words |
 //! | `stores` | the stores of the user |
 //! | `holder` | the process that has a store open |
 //! | `columns` | rows of words as columns |
 
+mod clear;
 mod client;
 mod columns;
 mod holder;
 mod letters;
+mod peek;
 mod recv;
 mod registry;
 mod send;
@@ -28,6 +30,8 @@ pub fn run(command: &Deliver) -> Outcome {
         Deliver::Recv(given) => recv::run(given),
         Deliver::Status(given) => status::run(given),
         Deliver::DeadLetters(given) => letters::list(given),
+        Deliver::Peek(given) => peek::run(given),
+        Deliver::Clear(given) => clear::run(given),
         Deliver::Requeue(given) => letters::requeue(given),
         Deliver::Registry(given) => registry::run(given),
     }

@@ -23,7 +23,8 @@ pub fn run(given: &DeliverSend) -> Outcome {
     let signals = Signals::new(false)?;
     let own = given.own.as_ref().unwrap_or(&given.client.name);
     // Messages in memory are waited for here, not when the client is dropped.
-    let client = client::start(client::builder(&given.client, own)?.linger(Duration::ZERO), &given.client)?;
+    let client =
+        client::start(client::builder(&given.client, own)?.linger(Duration::ZERO), &given.client, &signals)?;
     Trouble::default().tell(&client)?;
     let given_up = dead_letters(&client, &given.topic);
     let (mut sent, mut last) = (0, None);

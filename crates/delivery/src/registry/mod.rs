@@ -50,7 +50,7 @@ pub(crate) use folder::file_name;
 pub use members::{ENDPOINT_MAX, Entry, LEASE_MAX, Lasting, Member, Members, TOPICS_MAX};
 pub use redis::Redis;
 pub use sqlite::Sqlite;
-pub(crate) use watch::{MembersCallback, Trouble, Watch};
+pub(crate) use watch::{JOIN_TIMEOUT, MembersCallback, Trouble, Watch};
 
 /// How long the entry of a client that gave its name back is kept.
 pub const LEFT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
