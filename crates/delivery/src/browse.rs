@@ -117,6 +117,11 @@ fn gather(state: &State, view: &View, wanted: &Browse<'_>) -> Result<Browsed, Lo
         .filter(|record| wanted.includes(name(record), record))
         .map(|record| (record.number, record))
         .collect();
+    // What a receiver has inherited lies in the log under the stream that it was kept in.
+    let mut heirs: HashMap<u32, Vec<&StreamRecord>> = HashMap::new();
+    for record in streams.values() {
+        record.inherited.iter().for_each(|inherited| heirs.entry(inherited.from).or_default().push(record));
+    }
     let (mut begun, mut found) = (HashMap::new(), Browsed::default());
     let is_wanted = |topic: &str| wanted.topics.is_empty() || wanted.topics.contains(&topic);
     for segment in state.outbox.segments_of_topics(is_wanted) {
@@ -125,16 +130,19 @@ fn gather(state: &State, view: &View, wanted: &Browse<'_>) -> Result<Browsed, Lo
                 return;
             };
             for (stream, seq) in message.destinations() {
-                let Some(record) = streams.get(&stream).filter(|record| !record.done.contains(seq)) else {
-                    continue;
-                };
-                let number = LetterNumber { stream, seq };
-                match take(&mut begun, number, &message, wanted.preview) {
-                    Some(whole) if found.messages.len() < wanted.limit => {
-                        found.messages.push(whole.read(name(record), record, wanted.preview));
+                let own = streams.get(&stream).copied().filter(|record| seq > record.taken);
+                let heirs = heirs.get(&stream).into_iter().flatten().copied();
+                let heirs =
+                    heirs.filter(|heir| heir.inherited.is_some_and(|inherited| seq <= inherited.upto));
+                for record in own.into_iter().chain(heirs).filter(|record| !record.done.contains(seq)) {
+                    let number = LetterNumber { stream: record.number, seq };
+                    match take(&mut begun, number, &message, wanted.preview) {
+                        Some(whole) if found.messages.len() < wanted.limit => {
+                            found.messages.push(whole.read(name(record), record, wanted.preview));
+                        }
+                        Some(_) => found.omitted += 1,
+                        None => {}
                     }
-                    Some(_) => found.omitted += 1,
-                    None => {}
                 }
             }
         })?;

@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod browse;
 #[cfg(test)]
 #[allow(dead_code)]

@@ -1,5 +1,7 @@
 //! The settings of a client before it starts.
 
+mod recorded;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -35,6 +37,8 @@ enum Presence {
     Member,
     /// It only sends ([`Builder::send_only`]).
     Sender,
+    /// It is a sender of an agent (`Builder::for_agent`).
+    Drained,
 }
 
 /// A client to be started.
@@ -310,7 +314,8 @@ impl Builder {
         }
         self.check()?;
         let path = self.data_dir.clone().unwrap_or_else(|| paths::store_of(&self.name));
-        self.start_in(&Instance::open(&path, self.settings())?)
+        let open = if self.presence == Presence::Drained { Instance::open_unasked } else { Instance::open };
+        self.start_in(&open(&path, self.settings())?)
     }
 
     /// Checks each setting, and that they are consistent.
@@ -367,7 +372,10 @@ impl Builder {
         let (doorbell, number) = (instance.doorbell.clone(), record.number);
         let inbox =
             Arc::new(Inbox::new(self.retry, self.largest, Box::new(move || doorbell.ring_for(number))));
-        if self.presence == Presence::Sender {
+        if self.presence == Presence::Member {
+            let settings = self.sender_settings(registry.as_deref());
+            instance.store.set_sender_settings(record.number, &settings)?;
+        } else {
             inbox.close();
         }
         let registration = Registration::new(number, hold, instance, inbox.clone());
@@ -399,7 +407,7 @@ impl Builder {
             registration,
             closed: AtomicBool::new(false),
             end: End::default(),
-            observer: (self.presence == Presence::Sender).then_some(id),
+            observer: (self.presence != Presence::Member).then_some(id),
             routes: Arc::default(),
             members_changed: Arc::default(),
             watch,
@@ -426,7 +434,7 @@ impl Builder {
         id: Id,
         keys: Option<&Arc<Keyring>>,
     ) -> Result<(Box<dyn Listener>, String), Error> {
-        if self.presence == Presence::Sender {
+        if self.presence != Presence::Member {
             return Ok((Box::new(NoListener), String::new()));
         }
         let own = || format!("ipc://@pinnace-{:032x}", u128::from_ne_bytes(id));
@@ -440,7 +448,8 @@ impl Builder {
         tell(&Arc::default());
         let Some(watch) = &client.watch else { return Ok(()) };
         if let Some(id) = client.observer {
-            watch.observe(id, tell, client.trouble.clone(), JOIN_TIMEOUT);
+            let patience = if self.presence == Presence::Drained { Duration::ZERO } else { JOIN_TIMEOUT };
+            watch.observe(id, tell, client.trouble.clone(), patience);
             return Ok(());
         }
         // On the disk first: a client that is killed later starts with these topics.

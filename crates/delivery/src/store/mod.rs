@@ -8,6 +8,7 @@ mod messages;
 mod outbox;
 pub mod records;
 mod retention;
+mod settings;
 mod subscriptions;
 mod viewing;
 mod volatile;
@@ -18,7 +19,9 @@ use std::time::Duration;
 
 use foldhash::HashSet;
 use pinnace_stream::RangeSet;
-use records::{CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, STREAM, TOPICS};
+use records::{
+    CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, SETTINGS, STREAM, TOPICS,
+};
 
 use crate::environment::{now, now_ms};
 use crate::log::{self, Checkpointer, Damage, Log, LogError, Position, Replay, Settings, Storage, Urgency};
@@ -27,6 +30,7 @@ use crate::wire::{BEGINS, ENDS, FrameEntry, Id, Opening, VOLATILE};
 pub use messages::{Messages, StreamMessage, Wanted};
 pub use outbox::{EPOCH_SHIFT, Logged, Outbox, Stream};
 pub use retention::RetainLimits;
+pub use settings::SenderSettings;
 pub use viewing::view;
 
 /// An incoming stream: the number of our client, the sender's id, and the sender's number of the stream.
@@ -43,6 +47,8 @@ pub struct State {
     known: HashMap<(u32, String), records::Known>,
     /// What each client listens on, until it is closed.
     subscriptions: HashMap<u32, records::Subscriptions>,
+    /// What each client was started with, as recorded.
+    settings: HashMap<u32, Vec<u8>>,
     /// Streams in the middle of a multi-part message: no other message may be appended to them.
     in_parts: HashSet<u32>,
     /// Streams with a last message that was recovered without its end: the numbers of its first and last parts found.
@@ -386,6 +392,7 @@ impl Checkpointer for State {
         for (client, subscriptions) in &self.subscriptions {
             add(TOPICS, &[&subscriptions.write(*client)]);
         }
+        self.settings.values().for_each(|record| add(SETTINGS, &[record]));
     }
 
     fn summary(&self, segment: u64) -> Vec<u8> {
@@ -408,12 +415,6 @@ impl State {
     /// Returns true if one of these streams is in the middle of a message.
     pub fn is_in_parts(&self, streams: &[u32]) -> bool {
         !self.in_parts.is_empty() && streams.iter().any(|stream| self.in_parts.contains(stream))
-    }
-
-    /// How many messages and parts of a client are not done.
-    pub fn pending(&self, client: u32) -> u64 {
-        let own = self.outbox.iter().filter(|stream| stream.record.client == client);
-        own.map(|stream| stream.pending()).sum()
     }
 
     /// Streams with new volatile messages, since the last call.
@@ -457,6 +458,7 @@ impl State {
                 let (client, subscriptions) = records::Subscriptions::read(payload)?;
                 self.subscriptions.insert(client, subscriptions);
             }
+            SETTINGS => return self.find_sender_settings(payload),
             _ => {}
         }
         Some(())
