@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `send`, `recv`, `peek`, `clear`, `status`, `registry` | a command each |
+//! | `run` | the agent that drains the stores of processes that are gone |
 //! | `letters` | the commands `dead-letters` and `requeue` |
 //! | `client` | the delivery client of a command: its start, its waits, its failures in words |
 //! | `stores` | the stores of the user |
@@ -17,6 +18,7 @@ mod letters;
 mod peek;
 mod recv;
 mod registry;
+mod run;
 mod send;
 mod status;
 mod stores;
@@ -33,6 +35,7 @@ pub fn run(command: &Deliver) -> Outcome {
         Deliver::Peek(given) => peek::run(given),
         Deliver::Clear(given) => clear::run(given),
         Deliver::Requeue(given) => letters::requeue(given),
+        Deliver::Run(given) => run::run(given),
         Deliver::Registry(given) => registry::run(given),
     }
 }

@@ -26,6 +26,9 @@ pub enum Deliver {
     Clear(Clear),
     /// Send dead letters again to their original topics, and print their numbers
     Requeue(Requeue),
+    /// Send what is pending in stores that no process has open, and give a store back when its owner starts. Runs until
+    /// a signal
+    Run(AgentRun),
     /// Print the registered clients: names, addresses and topics
     Registry(Registry),
 }
@@ -303,4 +306,25 @@ pub struct Registry {
     /// End the subscriptions of this topic by dead clients, and print how many there were
     #[arg(long, value_name = "TOPIC", conflicts_with_all = ["watch", "json"])]
     pub clear: Option<String>,
+}
+
+#[derive(Args)]
+pub struct AgentRun {
+    /// Directory whose entries are stores; can be repeated [default: the user's]
+    #[arg(long = "dir", value_name = "DIR")]
+    pub folders: Vec<PathBuf>,
+    /// CURVE certificate of a client, with the secret key, which stores do not hold; can be repeated
+    #[arg(long = "cert", value_name = "FILE")]
+    pub certs: Vec<PathBuf>,
+    /// Address of a registry with its password, which stores do not hold:
+    /// redis://[USER]:PASSWORD@HOST[:PORT][/DATABASE]. Used for stores whose registry has the same address without the
+    /// password; can be repeated
+    #[arg(long = "registry", value_name = "URL")]
+    pub registries: Vec<String>,
+    /// File with such an address in each line, so that it is in no list of processes; can be repeated
+    #[arg(long = "registry-file", value_name = "FILE")]
+    pub registry_files: Vec<PathBuf>,
+    /// Have at most this many stores open at once; while others wait, one without progress is closed
+    #[arg(long, value_name = "STORES", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub most_open: u32,
 }

@@ -2,6 +2,7 @@
 
 mod common;
 mod deliver;
+mod deliver_agent;
 mod deliver_operate;
 mod deliver_stores;
 mod drafts;
