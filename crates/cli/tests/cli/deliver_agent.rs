@@ -64,6 +64,25 @@ fn a_sender_may_exit_before_there_is_a_receiver() {
     assert!(!clients.folder.path(".agent").exists());
 }
 
+/// A sender for each message takes little room for each, and none once the agent has drained the store.
+#[test]
+fn senders_that_exit_leave_small_files() {
+    let clients = Clients::new();
+    for number in 0..40 {
+        clients.run("send", "shop", &["orders", &number.to_string()], b"").expect(0);
+    }
+    let files =
+        || std::fs::read_dir(clients.folder.path("shop")).unwrap().map(|entry| entry.unwrap().metadata());
+    let bytes: u64 = files().map(|file| file.unwrap().len()).sum();
+    assert!(bytes <= 50 << 20, "{bytes}");
+    let agent = agent(&clients, &[]);
+    let receiver = clients.start("recv", "billing", &["orders", "-n", "40", "--timeout", "30000"]);
+    assert_eq!(receiver.end().expect(0).out, lines(0..40));
+    until("it is closed", || status(&clients) == (None, 0));
+    assert!(files().count() <= 6, "{}", files().count());
+    assert_eq!(end(agent), "");
+}
+
 #[test]
 fn an_owner_takes_its_store_back_while_the_agent_sends() {
     let clients = Clients::new();

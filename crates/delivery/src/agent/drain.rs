@@ -15,6 +15,8 @@ use crate::registry::RegistryError;
 
 /// Between two checks of a registry's error, while nothing is acknowledged.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How long a drained store stays open for its files to be removed.
+const TRIM_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the thread waits for the end of a store that it has closed.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -98,6 +100,10 @@ impl DrainState {
                     Err(error) => return Err(error),
                 }
             }
+        }
+        if let Some(client) = clients.first() {
+            // What remains is removed the next time.
+            let _ = client.wait_until_trimmed(Some(Instant::now() + TRIM_TIMEOUT));
         }
         Ok(())
     }

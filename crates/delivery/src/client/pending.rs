@@ -49,6 +49,12 @@ impl Client {
         self.wait_result(self.instance.store.wait_done(self.record.number, most, self.patience(deadline)))
     }
 
+    /// For an agent: waits until the files that messages have needed are removed. A client that is started for a moment
+    /// leaves no time for that.
+    pub(crate) fn wait_until_trimmed(&self, deadline: Option<Instant>) -> Result<(), Error> {
+        Ok(self.instance.store.log().wait_until_trimmed(self.patience(deadline))?)
+    }
+
     /// Drops the pending messages of a topic, for all receivers: they are not sent any more. Messages sent already may
     /// still be handled. Returns how many messages and parts were dropped.
     pub fn clear_pending(&self, topic: &str) -> Result<u64, Error> {
