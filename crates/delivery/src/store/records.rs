@@ -11,7 +11,8 @@
 //! cursor   = client id stream opening name topic done          ; kind 6: of an incoming stream
 //! known    = client receiver id opening                        ; kind 7: the id under which a receiver knows a client
 //! topics   = client count *topic version                       ; kind 8: what a client listens on
-//! settings = client flags registry reassign age bytes limit [key] trusted peers ; kind 9: what a client was started with
+//! settings = client flags registry reassign age bytes limit [key] trusted peers ; kind 10: what a client was started
+//!            with
 //! trusted  = count *(name key)
 //! peers    = count *(name endpoint count *topic)
 //! ```
@@ -27,7 +28,7 @@ pub const DONE: u8 = 5;
 pub const CURSOR: u8 = 6;
 pub const KNOWN: u8 = 7;
 pub const TOPICS: u8 = 8;
-pub const SETTINGS: u8 = 9;
+pub const SETTINGS: u8 = 10;
 
 /// Flags of a stream.
 const LEFT: u8 = 1;
