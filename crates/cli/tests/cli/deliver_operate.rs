@@ -170,10 +170,11 @@ fn operating_a_store_changes_no_subscription() {
         let away = json(&shown)["away"].as_array().unwrap().clone();
         away.into_iter().find(|client| client["name"] == "shop").map(|client| client["topics"].to_string())
     };
-    assert_eq!(away().as_deref(), Some("[\"replies\"]"));
+    let before = away();
+    assert!(before.as_deref().is_some_and(|topics| topics.contains("replies")), "{before:?}");
     clients.run("requeue", "shop", &["--all"], b"").expect(0);
     of_name(&clients, "clear", "shop", &["--topic", "orders"]).expect(0);
-    assert_eq!(away().as_deref(), Some("[\"replies\"]"));
+    assert_eq!(away(), before);
     clients.run("send", "billing", &["replies", "--all", "while it is away"], b"").expect(0);
     let shop = clients.start("recv", "shop", &["replies", "-n", "1"]);
     clients.run("send", "billing", &["replies", "--wait"], b"").expect(0);
