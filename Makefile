@@ -19,7 +19,7 @@ help:
 	@echo 'make check             the short form: format, lints, the crates, conformance over one transport'
 	@echo 'tools/test WORD        the steps of make test with the word in their name'
 	@echo 'make examples          the C programs, below target/examples'
-	@echo 'make install PREFIX=   library, command, headers, man pages, completions (DESTDIR is honoured) [$(PREFIX)]'
+	@echo 'make install PREFIX=   library, command, headers, man pages, units of systemd (DESTDIR is honoured) [$(PREFIX)]'
 	@echo 'make clients           the stock clients'"'"' own test suites on our library, in full'
 	@echo 'make mutation          each row of docs/compatibility.md: its test passes, and fails with the feature off'
 	@echo 'make pgm               a library with pgm:// and epgm:// (OpenPGM), and its tests'

@@ -18,7 +18,7 @@ use crate::wire::{BEGINS, DEAD, ENDS, PACKED, PROPERTIES};
 /// Bytes of a letter's body in its preview.
 const PREVIEW: usize = 64;
 
-/// Identifies a dead letter of a store; as text `STREAM.EPOCH.NUMBER`. Never reused.
+/// Identifies a dead letter, or another pending message, of a store; as text `STREAM.EPOCH.NUMBER`. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LetterNumber {
     pub(crate) stream: u32,

@@ -11,6 +11,7 @@ use pinnace_engine::Context;
 use pinnace_eventloop::EventLoop;
 
 use crate::Error;
+use crate::agent::handover;
 use crate::environment::now;
 use crate::log::{Directory, Settings, Storage};
 use crate::peer_loop::{Doorbell, Handle, Network, Sockets};
@@ -113,8 +114,29 @@ pub fn context() -> Result<Context, Error> {
 }
 
 impl Instance {
-    /// The instance of a directory, which is created if it is missing.
+    /// The instance of a directory, which is created if it is missing. If an agent has the store open, it is asked to
+    /// give it back. Errors: InUse, another process has it open.
     pub fn open(path: &Path, settings: Settings) -> Result<Arc<Instance>, Error> {
+        let mut opened = Instance::open_unasked(path, settings);
+        if opened.as_ref().err() == Some(&Error::InUse) {
+            let mut asked = handover::ask(path);
+            // While the agent knows that this process waits, it does not open the store again.
+            while opened.as_ref().err() == Some(&Error::InUse) && asked.may_be_free() {
+                opened = Instance::open_unasked(path, settings);
+            }
+        }
+        opened
+    }
+
+    /// Waits until the instance of a directory that ends has ended, or until the deadline.
+    pub fn wait_ended(path: &Path, deadline: Instant) {
+        if let Some(end) = OPEN.with(|open| open.get(path).map(|(_, end)| end.clone())) {
+            end.wait(deadline);
+        }
+    }
+
+    /// As `open`, without asking an agent.
+    pub fn open_unasked(path: &Path, settings: Settings) -> Result<Arc<Instance>, Error> {
         Directory::make(path).map_err(|error| Error::Io(error.kind()))?;
         let path = path.canonicalize().map_err(|error| Error::Io(error.kind()))?;
         refuse_public(&path)?;

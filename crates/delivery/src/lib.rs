@@ -23,6 +23,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
+mod browse;
 #[cfg(test)]
 #[allow(dead_code)]
 #[path = "../tests/faults/checker.rs"]
@@ -47,6 +49,7 @@ mod simulator;
 mod store;
 mod wire;
 
+pub use browse::{Browse, Browsed, PendingMessage, browse};
 pub use client::{
     Builder, CURSOR_SCHEMA, Client, Cursor, Dead, Deliveries, Delivery, Durability, Options, Pending, Ticket,
 };

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::registry::file_name;
+use crate::registry::{file_name, path_of};
 
 /// The directory that holds each client's store ([`Builder::data_dir`](crate::Builder::data_dir)).
 pub fn stores() -> PathBuf {
@@ -18,6 +18,15 @@ pub fn store_of(name: &str) -> PathBuf {
 /// The address of the registry that this user's clients share.
 pub fn registry() -> String {
     format!("dir://{}", state_dir().join("registry").display())
+}
+
+/// The address of a registry, independent of the current directory.
+pub(crate) fn absolute_registry(url: &str) -> String {
+    let scheme = url.split_once("://").map_or("dir", |(scheme, _)| scheme);
+    match path_of(url).and_then(|path| std::path::absolute(path).ok()) {
+        Some(path) => format!("{scheme}://{}", path.display()),
+        None => url.to_owned(),
+    }
 }
 
 /// Where the state of this user's programs lies, by the XDG Base Directory Specification; without a home directory,

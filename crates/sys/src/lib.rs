@@ -2,7 +2,8 @@
 //!
 //! Thin, safe functions over the kernel's: readiness ([`poll`]), wake-ups ([`wake`], [`futex`]), stream sockets
 //! ([`net`]), network interfaces ([`interfaces`]), barriers between threads ([`barrier`]), the library's threads and
-//! their scheduling ([`thread`]), the signals that reach them ([`signals`]), and the effects of fork(2) ([`fork`]).
+//! their scheduling ([`thread`]), the signals that reach them ([`signals`]), the effects of fork(2) ([`fork`]),
+//! and changes in directories ([`inotify`]).
 //! Also functions over OpenPGM ([`pgm`]). They return the kernel's error numbers ([`Errno`]) and decide nothing. No
 //! call raises SIGPIPE; every descriptor closes on exec.
 //!
@@ -22,6 +23,7 @@ pub mod families;
 pub mod files;
 pub mod fork;
 pub mod futex;
+pub mod inotify;
 pub mod interfaces;
 pub mod memory;
 pub mod net;

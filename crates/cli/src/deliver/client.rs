@@ -17,6 +17,9 @@ use crate::table::deliver::{ClientArgs, Peer, Trusted};
 /// Interval between checks for signals and for a closed standard output.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// How long to wait for a store: not at all, without limit, or for a time.
+type WaitStore = Option<Option<Duration>>;
+
 /// Builds a client from the flags. Error: a certificate cannot be read.
 pub fn builder(given: &ClientArgs, topic: &str) -> Outcome<Builder> {
     let mut builder =
@@ -49,9 +52,10 @@ pub fn store_of(given: &ClientArgs) -> PathBuf {
     given.data_dir.clone().unwrap_or_else(|| paths::store_of(&given.name))
 }
 
-/// Starts a client.
-pub fn start(builder: Builder, given: &ClientArgs) -> Outcome<Client> {
-    builder.start().map_err(|error| match error {
+/// Starts a client, once no other process has its store open if the flags say so.
+pub fn start(builder: Builder, given: &ClientArgs, signals: &Signals) -> Outcome<Client> {
+    let started = start_waiting(&builder, given.wait_store, signals)?;
+    started.map_err(|error| match error {
         Error::InUse | Error::Damaged(_) | Error::Io(_) => of_store(&store_of(given), error),
         Error::NameTaken => Failure::of(&given.name, error),
         Error::Endpoint(_) => {
@@ -60,6 +64,31 @@ pub fn start(builder: Builder, given: &ClientArgs) -> Outcome<Client> {
         }
         error => failure(error),
     })
+}
+
+/// Starts a client that does not listen, in a store.
+pub fn start_in(builder: &Builder, store: &Path, wait: WaitStore, signals: &Signals) -> Outcome<Client> {
+    start_waiting(builder, wait, signals)?.map_err(|error| match error {
+        Error::InUse | Error::Damaged(_) | Error::Io(_) => of_store(store, error),
+        error => failure(error),
+    })
+}
+
+/// As [`Builder::start`]. While another process has the store open, it is tried again, as long as `wait` says. A signal
+/// is an error.
+fn start_waiting(builder: &Builder, wait: WaitStore, signals: &Signals) -> Outcome<Result<Client, Error>> {
+    let deadline = match wait {
+        None => Some(Instant::now()),
+        Some(time) => sockets::deadline(time),
+    };
+    loop {
+        match builder.clone().start() {
+            Err(Error::InUse) if deadline.is_none_or(|deadline| deadline > Instant::now()) => {
+                sockets::pause(signals, LOOK_EVERY)?;
+            }
+            started => return Ok(started),
+        }
+    }
 }
 
 /// Describes why a store cannot be used.

@@ -4,15 +4,17 @@
 //! A requeued letter is removed once the new message is on the disk: a process killed in between leaves both, never
 //! neither.
 
-use std::time::Duration;
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Instant;
 
-use pinnace::delivery::{DeadLetter, LetterNumber, dead_letters, peek};
+use pinnace::delivery::{Client, DeadLetter, Error, LetterNumber, dead_letters};
 use serde_json::json;
 
 use super::client::{self, failure};
 use super::columns::columns;
 use super::recv::{add_properties, reason};
-use super::stores::{stores, unseen};
+use super::stores::{require_client, stores, unseen};
 use crate::outcome::{self, Failure, Outcome};
 use crate::output::{json_of, print};
 use crate::signals::Signals;
@@ -20,7 +22,7 @@ use crate::sockets;
 use crate::table::deliver::{DeadLetters, Requeue};
 
 /// Maximum length of a body in its column, in characters.
-const SHOWN: usize = 40;
+pub const SHOWN: usize = 40;
 
 pub fn list(given: &DeadLetters) -> Outcome {
     let (mut letters, mut outcome) = (Vec::new(), Ok(()));
@@ -75,7 +77,7 @@ fn to_json(letter: &DeadLetter) -> serde_json::Value {
 }
 
 /// The bytes without an incomplete UTF-8 character at the end.
-fn whole_characters(bytes: &[u8]) -> &[u8] {
+pub fn whole_characters(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
         _ => bytes,
@@ -83,24 +85,27 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
 }
 
 pub fn requeue(given: &Requeue) -> Outcome {
+    if given.client.listen.is_some() || given.client.advertise.is_some() {
+        return Err(Failure::usage(
+            "--listen and --advertise are for a client that receives, and requeue does not",
+        ));
+    }
     let signals = Signals::new(false)?;
     let store = client::store_of(&given.client);
     let found = dead_letters(&store).map_err(|error| unseen(&store, error))?;
     let own: Vec<DeadLetter> = found.into_iter().filter(|letter| letter.from == given.client.name).collect();
     if own.is_empty() {
-        let senders = peek(&store).map_err(|error| unseen(&store, error))?;
-        let name = &given.client.name;
-        if !senders.iter().any(|sender| sender.name == *name) {
-            return Err(Failure::of(store.display(), format_args!("no messages of {name}")));
-        }
+        require_client(&store, &given.client.name)?;
     }
     let (wanted, mut outcome) = wanted(given, &own);
     if wanted.is_empty() {
         return outcome;
     }
-    let builder = client::builder(&given.client, &given.client.name)?.linger(Duration::ZERO);
-    let client = client::start(builder, &given.client)?;
-    for number in wanted {
+    // What the client listens on stays as it is: a letter is sent again, and nothing is received meanwhile.
+    let builder = client::builder(&given.client, &given.client.name)?.send_only();
+    let client = client::start(builder, &given.client, &signals)?;
+    for number in &wanted {
+        let number = *number;
         signals.check()?;
         match client.requeue(number, sockets::deadline(given.timeout)) {
             Ok(true) => print(format!("{number}\n").as_bytes())?,
@@ -108,7 +113,54 @@ pub fn requeue(given: &Requeue) -> Outcome {
             Err(error) => return outcome::both(Err(failure(error)), outcome),
         }
     }
-    outcome
+    if !given.wait {
+        return outcome;
+    }
+    let topics = own.iter().filter(|letter| wanted.contains(&letter.number)).map(|letter| &letter.dead.topic);
+    let waited = wait_handled(&client, &topics.collect(), &signals, sockets::deadline(given.timeout));
+    // Its end brings to the disk which letters there are now.
+    drop(client);
+    outcome::both(waited.and_then(|()| no_new_letters(&store, &own)), outcome)
+}
+
+/// Waits until all messages on these topics are handled.
+fn wait_handled(
+    client: &Client,
+    topics: &HashSet<&String>,
+    signals: &Signals,
+    deadline: Option<Instant>,
+) -> Outcome {
+    let waiting = || -> u64 {
+        let pending = client.pending_by_peer();
+        pending.iter().filter(|one| topics.contains(&one.topic)).map(|one| one.messages).sum()
+    };
+    let waited = client::wait(signals, deadline, |until| match waiting() {
+        0 => Ok(()),
+        // This wait also ends when a message of another topic is handled.
+        _ => {
+            let _ = client.wait_pending(client.pending().saturating_sub(1), Some(until));
+            if waiting() == 0 { Ok(()) } else { Err(Error::TimedOut) }
+        }
+    });
+    match waited {
+        Err(Failure::TimedOut(_)) => {
+            let text = format!("timed out: messages not handled: {}; they stay in the store", waiting());
+            Err(Failure::TimedOut(text))
+        }
+        waited => waited,
+    }
+}
+
+/// Error: messages that were sent again have been given up again.
+fn no_new_letters(store: &Path, before: &[DeadLetter]) -> Outcome {
+    let now = dead_letters(store).map_err(|error| unseen(store, error))?;
+    let is_new = |letter: &&DeadLetter| {
+        letter.from == before[0].from && !before.iter().any(|other| other.number == letter.number)
+    };
+    match now.iter().filter(is_new).count() {
+        0 => Ok(()),
+        dead => Err(Failure::Failed(format!("messages given up by their receivers: {dead}"))),
+    }
 }
 
 /// The numbers of the letters to send again, and a failure for each number that does not exist.

@@ -31,7 +31,7 @@ pub fn run(given: &DeliverRecv) -> Outcome {
         None => builder,
     };
     let further: Vec<&str> = given.topics[1..].iter().map(String::as_str).collect();
-    let client = client::start(builder.topics(&further), &given.client)?;
+    let client = client::start(builder.topics(&further), &given.client, &signals)?;
     let mut receiver = Receiver { given, client, signals, trouble: Trouble::default() };
     let outcome = match &given.exec {
         Some(command) => receiver.hand_all(command),

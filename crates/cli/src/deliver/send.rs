@@ -27,7 +27,7 @@ pub fn run(given: &DeliverSend) -> Outcome {
     let own = given.own.as_ref().unwrap_or(&given.client.name);
     // Messages in memory are waited for here, not when the client is dropped.
     let builder = client::builder(&given.client, own)?.deduplicate_for(given.deduplicate_for);
-    let client = client::start(builder.linger(Duration::ZERO), &given.client)?;
+    let client = client::start(builder.linger(Duration::ZERO), &given.client, &signals)?;
     Trouble::default().tell(&client)?;
     let given_up = dead_letters(&client, &given.topic);
     let (mut sent, mut last) = (0, None);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pinnace::delivery::{Error, paths};
+use pinnace::delivery::{Error, paths, peek};
 
 use super::client::of_store;
 use crate::outcome::{Failure, Outcome};
@@ -41,5 +41,14 @@ pub fn unseen(store: &Path, error: Error) -> Failure {
     match error {
         Error::Io(std::io::ErrorKind::NotFound) => Failure::of(store.display(), "no store found"),
         error => of_store(store, error),
+    }
+}
+
+/// Error: the store has no client of this name, so nothing can be pending.
+pub fn require_client(store: &Path, name: &str) -> Outcome {
+    let senders = peek(store).map_err(|error| unseen(store, error))?;
+    match senders.iter().any(|sender| sender.name == name) {
+        true => Ok(()),
+        false => Err(Failure::of(store.display(), format_args!("no messages of {name}"))),
     }
 }

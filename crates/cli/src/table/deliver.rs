@@ -21,8 +21,16 @@ pub enum Deliver {
     Status(Status),
     /// Print the dead letters in stores: messages that their receivers have given up
     DeadLetters(DeadLetters),
+    /// Print the messages of a client that are not handled yet, even while other processes have its store open
+    Peek(Peek),
+    /// Drop pending messages of a client: they are not sent any more. Print how many there were, counting each
+    /// part of a large message
+    Clear(Clear),
     /// Send dead letters again to their original topics, and print their numbers
     Requeue(Requeue),
+    /// Send what is pending in stores that no process has open, and give a store back when its owner starts. Runs until
+    /// a signal
+    Run(AgentRun),
     /// Print the registered clients: names, addresses and topics
     Registry(Registry),
     /// End the subscriptions of a client that is gone for good: other clients drop what they keep for it alone
@@ -50,6 +58,10 @@ pub struct ClientArgs {
     /// away
     #[arg(long)]
     pub transient: bool,
+    /// Wait while another process has the store open, for this many seconds [default: without limit]. Without this
+    /// flag, that is an error at once
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, value_parser = seconds)]
+    pub wait_store: Option<Option<Duration>>,
     /// Endpoint on which other clients reach this one [default: a local socket, for processes of this host];
     /// tcp://127.0.0.1:* selects a free port
     #[arg(long, value_name = "ENDPOINT")]
@@ -67,6 +79,12 @@ pub struct ClientArgs {
     /// Public key of another client, as Z85 or as a certificate file; can be repeated
     #[arg(long = "trust", value_name = "NAME=KEY|FILE", value_parser = trusted, requires = "cert")]
     pub trusted: Vec<Trusted>,
+}
+
+/// Parses a time in seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.parse().ok().and_then(|number| Duration::try_from_secs_f64(number).ok());
+    number.ok_or_else(|| "must be a number of seconds, such as 5 or 0.5".to_owned())
 }
 
 /// A client that is configured in advance.
@@ -243,6 +261,58 @@ pub struct DeadLetters {
 }
 
 #[derive(Args)]
+pub struct Peek {
+    /// Name of the client
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Directory of the client's store [default: one of the user's, named after the client]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Only messages on this topic; can be repeated
+    #[arg(long = "topic", value_name = "TOPIC")]
+    pub topics: Vec<String>,
+    /// Only messages for this receiver; can be repeated
+    #[arg(long = "receiver", value_name = "NAME")]
+    pub receivers: Vec<String>,
+    /// Print at most this many messages, those accepted first; how many more there are is reported on standard error
+    #[arg(short = 'n', long, value_name = "MESSAGES", default_value_t = 100)]
+    pub count: usize,
+    /// Print at most this many bytes of each body; without --hex and --json at most 40 characters are printed
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pub bytes: usize,
+    /// Print bodies in hexadecimal
+    #[arg(long)]
+    pub hex: bool,
+    /// Print each message as a line of JSON: number, topic, receiver (null: the first that listens), accepted_ms (since
+    /// 1970), ttl_ms, bytes (size of the body), body ({"base64":"..."} if it is not UTF-8) and, for a dead letter, dead
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Clear {
+    /// Name of the client
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Drop the messages on this topic
+    #[arg(long, value_name = "TOPIC")]
+    pub topic: String,
+    /// Drop only those for this receiver [default: all, also those that wait for the first receiver]
+    #[arg(long, value_name = "NAME")]
+    pub receiver: Option<String>,
+    /// Directory of the client's store [default: one of the user's, named after the client]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Open a damaged store without its damaged parts; the messages in them are lost
+    #[arg(long)]
+    pub skip_damage: bool,
+    /// Wait while another process has the store open, for this many seconds [default: without limit]. Without this
+    /// flag, that is an error at once
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, value_parser = seconds)]
+    pub wait_store: Option<Option<Duration>>,
+}
+
+#[derive(Args)]
 pub struct Requeue {
     /// Numbers of letters, as dead-letters prints them
     #[arg(value_name = "NUMBER", required_unless_present_any = ["all", "topics"])]
@@ -253,7 +323,12 @@ pub struct Requeue {
     /// Send all letters of the client again
     #[arg(long, conflicts_with_all = ["numbers", "topics"])]
     pub all: bool,
-    /// Maximum wait for space on the disk, for each letter [default: no limit]
+    /// At the end, wait until all pending messages of these letters' topics are handled, with those sent again; a
+    /// message that is given up is a failure
+    #[arg(long)]
+    pub wait: bool,
+    /// Maximum wait for space on the disk, for each letter, and with --wait until messages are handled [default: no
+    /// limit]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
     #[command(flatten)]
@@ -284,4 +359,25 @@ pub struct Registry {
     /// End the subscriptions of this topic by dead clients, and print how many there were
     #[arg(long, value_name = "TOPIC", conflicts_with_all = ["watch", "json"])]
     pub clear: Option<String>,
+}
+
+#[derive(Args)]
+pub struct AgentRun {
+    /// Directory whose entries are stores; can be repeated [default: the user's]
+    #[arg(long = "dir", value_name = "DIR")]
+    pub folders: Vec<PathBuf>,
+    /// CURVE certificate of a client, with the secret key, which stores do not hold; can be repeated
+    #[arg(long = "cert", value_name = "FILE")]
+    pub certs: Vec<PathBuf>,
+    /// Address of a registry with its password, which stores do not hold:
+    /// redis://[USER]:PASSWORD@HOST[:PORT][/DATABASE]. Used for stores whose registry has the same address without the
+    /// password; can be repeated
+    #[arg(long = "registry", value_name = "URL")]
+    pub registries: Vec<String>,
+    /// File with such an address in each line, so that it is in no list of processes; can be repeated
+    #[arg(long = "registry-file", value_name = "FILE")]
+    pub registry_files: Vec<PathBuf>,
+    /// Have at most this many stores open at once; while others wait, one without progress is closed
+    #[arg(long, value_name = "STORES", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub most_open: u32,
 }

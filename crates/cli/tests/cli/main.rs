@@ -2,7 +2,9 @@
 
 mod common;
 mod deliver;
+mod deliver_agent;
 mod deliver_headers;
+mod deliver_operate;
 mod deliver_stores;
 mod drafts;
 mod forward;

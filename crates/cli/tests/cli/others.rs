@@ -236,7 +236,9 @@ fn the_table_makes_every_page() {
         assert!(page(&format!("pinnace-{command}.1")).contains(".SH NAME"), "{command}");
         assert!(page("pinnace.1").contains(command));
     }
-    for command in ["send", "recv", "status", "dead-letters", "requeue", "registry", "forget"] {
+    for command in
+        ["send", "recv", "status", "dead-letters", "peek", "clear", "requeue", "run", "registry", "forget"]
+    {
         assert!(page(&format!("pinnace-deliver-{command}.1")).contains(".SH OPTIONS"), "{command}");
     }
     assert!(page("pinnace-recv.1").contains("subscribe") && !page("pinnace.1").contains("completions"));

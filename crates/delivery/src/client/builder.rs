@@ -1,5 +1,7 @@
 //! The settings of a client before it starts.
 
+mod recorded;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -18,8 +20,8 @@ use crate::inbox::{Inbox, Retry};
 use crate::instance::Instance;
 use crate::log::Settings;
 use crate::paths;
-use crate::peer_loop::{Command, Keyring, Listening, Notify};
-use crate::registry::{Entry, Lasting, Member, Trouble, Watch};
+use crate::peer_loop::{Command, Keyring, Listener, Listening, NoListener, Notify};
+use crate::registry::{Entry, Id, JOIN_TIMEOUT, Lasting, Member, Trouble, Watch};
 use crate::store::RetainLimits;
 use crate::wire::NAME_MAX;
 
@@ -28,11 +30,24 @@ const CORRECTIONS: u64 = 255;
 /// The smallest disk limit of a store, in bytes.
 const DISK_LEAST: u64 = 4 << 20;
 
+/// Whether the client is there for others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    /// It listens, and is registered.
+    Member,
+    /// It only sends ([`Builder::send_only`]).
+    Sender,
+    /// It is a sender of an agent (`Builder::for_agent`).
+    Drained,
+}
+
 /// A client to be started.
+#[derive(Clone)]
 pub struct Builder {
     name: String,
     topic: String,
     topics: Vec<String>,
+    presence: Presence,
     endpoint: Option<String>,
     advertised: Option<String>,
     data_dir: Option<PathBuf>,
@@ -63,6 +78,7 @@ impl Builder {
             name: name.to_owned(),
             topic: topic.to_owned(),
             topics: Vec::new(),
+            presence: Presence::Member,
             endpoint: None,
             advertised: None,
             data_dir: None,
@@ -143,6 +159,15 @@ impl Builder {
     /// [`Client::forget`]. False: they end with the process, or when its lease ends; later messages do not go to it.
     pub fn durable(mut self, durable: bool) -> Builder {
         self.lasting = if durable { Lasting::Durable } else { Lasting::Transient };
+        self
+    }
+
+    /// Starts the client to send alone, or to drop and requeue what is pending: it neither listens nor is registered.
+    /// What it listened on when it was killed stays as it is, for its next start without this, and messages to it wait.
+    /// Its own topic, `topics`, `listen`, `advertise` and `lease` have no effect. Receiving returns Closed, and
+    /// subscribing a Setting error.
+    pub fn send_only(mut self) -> Builder {
+        self.presence = Presence::Sender;
         self
     }
 
@@ -301,7 +326,8 @@ impl Builder {
         }
         self.check()?;
         let path = self.data_dir.clone().unwrap_or_else(|| paths::store_of(&self.name));
-        self.start_in(&Instance::open(&path, self.settings())?)
+        let open = if self.presence == Presence::Drained { Instance::open_unasked } else { Instance::open };
+        self.start_in(&open(&path, self.settings())?)
     }
 
     /// Checks each setting, and that they are consistent.
@@ -354,13 +380,16 @@ impl Builder {
         let record = instance.store.claim(&self.name, id)?;
         let keyring = |own: &KeyPair| Keyring { own: own.clone(), others: self.trusted.clone() };
         let keys = self.keys.as_ref().map(|own| Arc::new(keyring(own)));
-        let own = || format!("ipc://@pinnace-{:032x}", u128::from_ne_bytes(id));
-        let endpoint = self.endpoint.clone().unwrap_or_else(own);
-        let (listener, endpoint) =
-            instance.network.listen(record.number, &endpoint, keys.as_ref()).map_err(Error::Endpoint)?;
+        let (listener, endpoint) = self.listener(instance, record.number, id, keys.as_ref())?;
         let (doorbell, number) = (instance.doorbell.clone(), record.number);
         let inbox =
             Arc::new(Inbox::new(self.retry, self.largest, Box::new(move || doorbell.ring_for(number))));
+        if self.presence == Presence::Member {
+            let settings = self.sender_settings(registry.as_deref());
+            instance.store.set_sender_settings(record.number, &settings)?;
+        } else {
+            inbox.close();
+        }
         let registration = Registration::new(number, hold, instance, inbox.clone());
         instance.peer_loop.tell(Command::Add(Box::new(Listening {
             client: record.clone(),
@@ -390,6 +419,7 @@ impl Builder {
             registration,
             closed: AtomicBool::new(false),
             end: End::default(),
+            observer: (self.presence != Presence::Member).then_some(id),
             routes: Arc::default(),
             members_changed: Arc::default(),
             watch,
@@ -409,11 +439,32 @@ impl Builder {
         Ok(client)
     }
 
+    /// The listener, and its endpoint.
+    fn listener(
+        &self,
+        instance: &Arc<Instance>,
+        client: u32,
+        id: Id,
+        keys: Option<&Arc<Keyring>>,
+    ) -> Result<(Box<dyn Listener>, String), Error> {
+        if self.presence != Presence::Member {
+            return Ok((Box::new(NoListener), String::new()));
+        }
+        let own = || format!("ipc://@pinnace-{:032x}", u128::from_ne_bytes(id));
+        let endpoint = self.endpoint.clone().unwrap_or_else(own);
+        instance.network.listen(client, &endpoint, keys).map_err(Error::Endpoint)
+    }
+
     /// Joins the registry, if there is one.
     fn join(&self, client: &Client, entry: Entry) -> Result<(), Error> {
         let tell = client.teller(self.peers.clone());
         tell(&Arc::default());
         let Some(watch) = &client.watch else { return Ok(()) };
+        if let Some(id) = client.observer {
+            let patience = if self.presence == Presence::Drained { Duration::ZERO } else { JOIN_TIMEOUT };
+            watch.observe(id, tell, client.trouble.clone(), patience);
+            return Ok(());
+        }
         // On the disk first: a client that is killed later starts with these topics.
         client.record_subscriptions(&entry)?;
         Ok(watch.join(entry, tell, client.trouble.clone())?)

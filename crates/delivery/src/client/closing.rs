@@ -158,6 +158,9 @@ impl Client {
         let Some(watch) = self.watch.as_ref().filter(|_| !self.end.left.swap(true, Ordering::Relaxed)) else {
             return;
         };
+        if let Some(id) = self.observer {
+            return watch.unobserve(id);
+        }
         // Waits for a concurrent change of the topics; later ones see that the client is closed.
         let lasting = self.entry.lock().unwrap_or_else(PoisonError::into_inner).lasting;
         watch.leave(&self.record.name, self.record.id, lasting == Lasting::Durable);

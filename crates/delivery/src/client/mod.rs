@@ -25,7 +25,7 @@ use crate::inbox::Inbox;
 use crate::instance::Instance;
 use crate::log::Damage;
 use crate::peer_loop::Command;
-use crate::registry::{Entry, Lasting, Member, MembersCallback, RegistryError, Trouble, Watch};
+use crate::registry::{Entry, Id, Lasting, Member, MembersCallback, RegistryError, Trouble, Watch};
 use crate::signal::Signal;
 use crate::store::records;
 pub use builder::Builder;
@@ -47,6 +47,8 @@ pub struct Client {
     registration: Arc<Registration>,
     closed: AtomicBool,
     end: End,
+    /// It only sends: how it is known to the registry's thread, and to no other client.
+    observer: Option<Id>,
     routes: Arc<Mutex<Routes>>,
     /// Signalled when the members that `routes` knows have changed.
     members_changed: Arc<Signal>,
@@ -101,6 +103,9 @@ impl Client {
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<String>)) -> Result<(), Error> {
+        if self.observer.is_some() {
+            return Err(Error::Setting("a client that only sends has no subscriptions"));
+        }
         let Some(watch) = &self.watch else { return Ok(()) };
         let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock: a client that ends leaves the registry after it.

@@ -49,28 +49,63 @@ impl Client {
         self.wait_result(self.instance.store.wait_done(self.record.number, most, self.patience(deadline)))
     }
 
+    /// For an agent: waits until the files that messages have needed are removed. A client that is started for a moment
+    /// leaves no time for that.
+    pub(crate) fn wait_until_trimmed(&self, deadline: Option<Instant>) -> Result<(), Error> {
+        Ok(self.instance.store.log().wait_until_trimmed(self.patience(deadline))?)
+    }
+
     /// Drops the pending messages of a topic, for all receivers: they are not sent any more. Messages sent already may
     /// still be handled. Returns how many messages and parts were dropped.
     pub fn clear_pending(&self, topic: &str) -> Result<u64, Error> {
+        Ok(self.clear(topic, |_| true)?.0)
+    }
+
+    /// As [`clear_pending`](Self::clear_pending), for one receiver alone if one is given, and waits until this is on
+    /// the disk: after a crash the messages do not come back. Errors: TimedOut, Failed, Closed.
+    pub fn clear_pending_for(
+        &self,
+        topic: &str,
+        receiver: Option<&str>,
+        deadline: Option<Instant>,
+    ) -> Result<u64, Error> {
+        let is_wanted = |of: &Receiver| match (receiver, of) {
+            (None, _) => true,
+            (Some(wanted), Receiver::Client(name)) => wanted == name,
+            (Some(_), Receiver::Anyone | Receiver::Later) => false,
+        };
+        let (cleared, batch) = self.clear(topic, is_wanted)?;
+        self.instance.store.log().wait(batch, deadline)?;
+        Ok(cleared)
+    }
+
+    /// Returns also the batch of the log that records it.
+    fn clear(&self, topic: &str, is_wanted: impl Fn(&Receiver) -> bool) -> Result<(u64, u64), Error> {
         self.check_open()?;
         let (store, mut cleared) = (&self.instance.store, Vec::new());
         let mut state = store.lock();
-        let has_any = |record: &StreamRecord| record.last > record.done.all_upto();
-        let own = state.outbox.iter().filter(|stream| has_any(&stream.record));
+        let is_wanted = |record: &StreamRecord| {
+            record.client == self.record.number
+                && record.topic == topic
+                && is_wanted(&record.receiver)
+                && record.last > record.done.all_upto()
+        };
+        let own = state.outbox.iter().filter(|stream| is_wanted(&stream.record));
         let own = own.map(|stream| (&stream.record, stream.pending()));
-        let own = own.filter(|(record, _)| record.client == self.record.number && record.topic == topic);
         let streams: Vec<(u32, u64, u64)> =
             own.map(|(record, pending)| (record.number, record.last, pending)).collect();
+        let mut batch = 0;
         for (stream, last, pending) in streams {
             let mut done = RangeSet::default();
             done.add_upto(last);
             store.mark_done(&mut state, stream, &done)?;
+            batch = state.outbox.get(stream).map_or(batch, |stream| stream.done_in.max(batch));
             cleared.push((stream, pending));
         }
         drop(state);
         for (stream, _) in &cleared {
             self.instance.peer_loop.tell(Command::Gone(*stream));
         }
-        Ok(cleared.iter().map(|(_, pending)| pending).sum())
+        Ok((cleared.iter().map(|(_, pending)| pending).sum(), batch))
     }
 }

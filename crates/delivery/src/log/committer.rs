@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::queue::{PendingBatch, Queue, ToSeal};
 use super::segment::Segment;
+use super::spares::is_superfluous;
 use super::{Failure, Shared, Step, locked};
 use crate::environment::now;
 
@@ -151,6 +152,9 @@ fn record_outcome(shared: &Shared, outcome: io::Result<(u64, u64)>, batches: Vec
             (queue.written, queue.durable) = progress;
             batches.into_iter().for_each(|batch| queue.wrote(batch));
             queue.reclaim();
+            if is_superfluous(&queue) {
+                shared.wants_spare.tell();
+            }
         }
         Err(error) => queue.failed = Some(Failure::of(&error)),
     }

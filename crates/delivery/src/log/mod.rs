@@ -223,12 +223,13 @@ impl Opened {
             segment.seal(0, *end, &keeper.summary(segment.header.number))?;
             segment.sync()?;
         }
-        let (mut spares, mut spare) = (found.spares, None);
+        let (mut spares, mut least) = (found.spares, MIN_BYTES);
         let first = loop {
-            spares.sort_by_key(|spare| spare.bytes);
-            let room = match spare.take().or_else(|| spares.pop()) {
-                Some(spare) => spare,
-                None => spares::create(&*storage, MIN_BYTES)?,
+            // The smallest: a process that is open for a moment leaves a segment with few records behind.
+            let fitting = spares.iter().enumerate().filter(|(_, spare)| spare.bytes >= least);
+            let room = match fitting.min_by_key(|(_, spare)| spare.bytes).map(|(at, _)| at) {
+                Some(at) => spares.swap_remove(at),
+                None => spares::create(&*storage, least)?,
             };
             let number = found.last_segment + 1;
             match queue::first_batch(room, queue::generation()?, number, &found.ends, keeper) {
@@ -239,7 +240,7 @@ impl Opened {
                         return Err(LogError::TooLarge);
                     }
                     spares.push(small);
-                    spare = Some(spares::create(&*storage, bytes)?);
+                    least = bytes;
                 }
             }
         };
@@ -353,6 +354,14 @@ impl Log {
             (Err(LogError::TimedOut), Some(reason)) => Err(LogError::NoRoom(Some(reason))),
             (waited, _) => waited,
         }
+    }
+
+    /// Waits until the files of freed segments are reused or removed, and at most a few spares are left.
+    pub fn wait_until_trimmed(&self, patience: Patience<'_>) -> Result<(), LogError> {
+        self.wait_until(patience, |queue| match &queue.failed {
+            Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
+            None => (queue.freed.is_empty() && !spares::is_superfluous(queue)).then_some(Ok(())),
+        })
     }
 
     fn wait_until<R>(

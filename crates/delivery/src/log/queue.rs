@@ -351,6 +351,12 @@ impl Queue {
     pub fn bytes_in_use(&self) -> u64 {
         self.segments.values().map(|segment| segment.header.bytes).sum()
     }
+
+    /// Bytes of what is written in them, with the whole of the current segment. Less if the log was opened often.
+    pub fn bytes_written(&self) -> u64 {
+        let written = |segment: &Arc<Segment>| self.ends.get(&segment.header.number).copied();
+        self.segments.values().map(|segment| written(segment).unwrap_or(segment.header.bytes)).sum()
+    }
 }
 
 /// The first batch of a segment in a spare file: the list of the other segments in use, and the keeper's checkpoint.

@@ -41,12 +41,12 @@ pub fn step<'a>(shared: &'a Shared, mut queue: MutexGuard<'a, Queue>) -> Step<'a
     if queue.stop || queue.failed.is_some() {
         return Step::Stop;
     }
+    queue.reclaim();
+    shared.progressed.tell();
     if let Some(spare) = superfluous(&mut queue) {
         return remove(shared, queue, &spare);
     }
     let bytes = wanted_bytes(&queue);
-    queue.reclaim();
-    shared.progressed.tell();
     if is_wanted(&queue) {
         return make(shared, queue, bytes);
     }
@@ -98,6 +98,9 @@ fn remove<'a>(shared: &Shared, queue: MutexGuard<'a, Queue>, spare: &Spare) -> S
     drop(queue);
     // If removal fails, the next opening of the log finds and uses the file.
     let _ = shared.storage.remove(&spare.name);
+    // Under the lock: a thread that waits for this checks the number of spares under it.
+    drop(locked(&shared.queue));
+    shared.progressed.tell();
     Step::Worked
 }
 
@@ -109,7 +112,7 @@ pub fn is_wanted(queue: &Queue) -> bool {
 
 /// The size of the next file: small while little is stored, and large enough that the number of files stays low.
 pub fn wanted_bytes(queue: &Queue) -> u64 {
-    let by_use = (queue.bytes_in_use() / 2).next_power_of_two();
+    let by_use = (queue.bytes_written() / 2).next_power_of_two();
     by_use.max(queue.pace_bytes).max(least_bytes(queue)).clamp(MIN_BYTES, MAX_BYTES)
 }
 
@@ -142,8 +145,13 @@ fn too_small(queue: &mut Queue, room: u64) -> Option<Spare> {
     (room < least).then(|| queue.spares.swap_remove(at))
 }
 
+/// Returns true if there are more spares than are kept.
+pub fn is_superfluous(queue: &Queue) -> bool {
+    queue.spares.len() > MOST
+}
+
 fn superfluous(queue: &mut Queue) -> Option<Spare> {
-    if queue.spares.len() <= MOST {
+    if !is_superfluous(queue) {
         return None;
     }
     let (at, _) = queue.spares.iter().enumerate().min_by_key(|(_, spare)| spare.bytes)?;

@@ -84,3 +84,20 @@ pub trait Listener: Send {
     /// How long frames may still be sent after it was dropped.
     fn set_linger(&self, linger: Duration);
 }
+
+/// The listener of a client that only sends: no peer reaches it.
+pub struct NoListener;
+
+impl Listener for NoListener {
+    fn recv(&self) -> Option<Arrival> {
+        None
+    }
+
+    fn send(&self, _: u32, _: &[u8]) -> Result<(), Error> {
+        Err(Error::Unreachable)
+    }
+
+    fn disconnect_peer(&self, _: u32) {}
+
+    fn set_linger(&self, _: Duration) {}
+}

@@ -50,7 +50,7 @@ pub(crate) use folder::file_name;
 pub use members::{ENDPOINT_MAX, Entry, LEASE_MAX, Lasting, Member, Members, TOPICS_MAX};
 pub use redis::Redis;
 pub use sqlite::Sqlite;
-pub(crate) use watch::{MembersCallback, Trouble, Watch};
+pub(crate) use watch::{JOIN_TIMEOUT, MembersCallback, Trouble, Watch};
 
 /// How long the entry of a client that gave its name back is kept.
 pub const LEFT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -142,6 +142,20 @@ pub fn forget(url: &str, name: &str) -> Result<(), RegistryError> {
     registry.forget(name, &id, now_ms().max(shown.unwrap_or(0) + 1))
 }
 
+/// The address without its password, and whether it had one.
+pub(crate) fn without_password(url: &str) -> (String, bool) {
+    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| scheme.starts_with("redis")) else {
+        return (url.to_owned(), false);
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let Some((login, host)) = authority.rsplit_once('@') else { return (url.to_owned(), false) };
+    match login.split_once(':') {
+        None => (url.to_owned(), false),
+        Some(("", _)) => (format!("{scheme}://{host}{path}"), true),
+        Some((user, _)) => (format!("{scheme}://{user}@{host}{path}"), true),
+    }
+}
+
 /// The path of a registry on this host. A bare word is not a path, and a bare path has no colon in its first component,
 /// which may be meant as something else.
 pub fn path_of(url: &str) -> Option<&Path> {
@@ -150,5 +164,23 @@ pub fn path_of(url: &str) -> Option<&Path> {
         Some(("dir" | "sqlite", path)) if !path.is_empty() => Some(Path::new(path)),
         None if is_bare() => Some(Path::new(url)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_password;
+
+    #[test]
+    fn a_password_is_left_out() {
+        for (url, rest, has_password) in [
+            ("redis://host:1/2", "redis://host:1/2", false),
+            ("redis://user@host", "redis://user@host", false),
+            ("redis://:se:cr@et@host:1/2", "redis://host:1/2", true),
+            ("rediss://user:secret@host/?ca=/x:y@z", "rediss://user@host/?ca=/x:y@z", true),
+            ("dir:///a:b@c", "dir:///a:b@c", false),
+        ] {
+            assert_eq!(without_password(url), (rest.to_owned(), has_password));
+        }
     }
 }

@@ -25,7 +25,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(250);
 const CLAIMS_AT_ONCE: usize = 100;
 /// How long joining or changing, and leaving, wait for the registry; and how long dropping the last handle waits for
 /// the thread.
-const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -62,6 +62,8 @@ enum Job {
     Join { entry: Entry, tell: MembersCallback, trouble: Trouble, reply: Reply },
     Change { entry: Entry, reply: Reply },
     Leave { name: String, id: Id, keeps_topics: bool, reply: Reply },
+    Observe { observer: Observer, reply: Reply },
+    Unobserve { id: Id },
 }
 
 type Reply = Sender<Result<(), RegistryError>>;
@@ -83,6 +85,13 @@ struct Joined {
     corrected: Option<Instant>,
 }
 
+/// A client that is told the members, and is none of them.
+struct Observer {
+    id: Id,
+    tell: MembersCallback,
+    trouble: Trouble,
+}
+
 /// Running watches, by the registry's address.
 static RUNNING: PerProcess<HashMap<String, Weak<Watch>>> = PerProcess::new();
 
@@ -101,7 +110,7 @@ impl Watch {
 
     fn start(url: &str) -> Result<Arc<Watch>, RegistryError> {
         let (registry, (jobs, work), (alive, ended)) = (open(url)?, channel(), channel());
-        let watcher = Watcher { registry, joined: Vec::new(), members: Arc::default(), blind: None };
+        let watcher = Watcher::new(registry);
         let started = pinnace_sys::thread::start("pinnace-names", move || {
             watcher.run(&work);
             drop(alive);
@@ -114,7 +123,7 @@ impl Watch {
     #[cfg(test)]
     pub fn stepped(registry: Box<dyn Registry>) -> Arc<Watch> {
         let (sender, jobs) = channel();
-        let watcher = Watcher { registry, joined: Vec::new(), members: Arc::default(), blind: None };
+        let watcher = Watcher::new(registry);
         let worker = Worker::Stepped(Mutex::new(Stepped { watcher, jobs, hangs: false }));
         Arc::new(Watch { jobs: Mutex::new(Some(sender)), worker })
     }
@@ -161,6 +170,22 @@ impl Watch {
         });
     }
 
+    /// Has `tell` called with the members, and `trouble` kept up to date, until `unobserve` with the same id, which is
+    /// not registered. Returns once `tell` was called, or after `patience`.
+    pub fn observe(&self, id: Id, tell: MembersCallback, trouble: Trouble, patience: Duration) {
+        *trouble.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(RegistryError::Unreachable("no answer yet".to_owned()));
+        let observer = Observer { id, tell, trouble };
+        let _ = self.ask(patience, |reply| Job::Observe { observer, reply });
+    }
+
+    /// Ends `observe`, without waiting for the registry: `tell` may still be called a last time.
+    pub fn unobserve(&self, id: Id) {
+        if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = jobs.send(Job::Unobserve { id });
+        }
+    }
+
     /// Sends the thread a job. Ok also means: not done yet, but it will be.
     fn ask(&self, patience: Duration, job: impl FnOnce(Reply) -> Job) -> Result<(), RegistryError> {
         let (reply, answer) = channel();
@@ -200,12 +225,18 @@ impl Drop for Watch {
 struct Watcher {
     registry: Box<dyn Registry>,
     joined: Vec<Joined>,
+    observers: Vec<Observer>,
     members: Arc<Members>,
     /// Why the members are not known.
     blind: Option<RegistryError>,
 }
 
 impl Watcher {
+    fn new(registry: Box<dyn Registry>) -> Watcher {
+        let (joined, observers, members, blind) = Default::default();
+        Watcher { registry, joined, observers, members, blind }
+    }
+
     fn run(mut self, jobs: &Receiver<Job>) {
         loop {
             match jobs.recv_timeout(ASK_EVERY) {
@@ -227,6 +258,7 @@ impl Watcher {
         self.keep();
         self.update();
         self.joined.iter().for_each(|joined| joined.say(self.blind.as_ref()));
+        self.observers.iter().for_each(|observer| observer.say(self.blind.as_ref()));
     }
 
     fn on(&mut self, job: Job) {
@@ -241,7 +273,22 @@ impl Watcher {
                     false => self.registry.release(&name, &id),
                 })
             }
+            Job::Observe { observer, reply } => {
+                self.observe(observer);
+                reply.send(Ok(()))
+            }
+            Job::Unobserve { id } => {
+                self.observers.retain(|observer| observer.id != id);
+                return;
+            }
         };
+    }
+
+    fn observe(&mut self, observer: Observer) {
+        self.update();
+        (observer.tell)(&self.members);
+        observer.say(self.blind.as_ref());
+        self.observers.push(observer);
     }
 
     fn join(&mut self, entry: Entry, tell: MembersCallback, trouble: Trouble) -> Result<(), RegistryError> {
@@ -329,6 +376,14 @@ impl Watcher {
             }
             (joined.tell)(&self.members);
         }
+        self.observers.iter().for_each(|observer| (observer.tell)(&self.members));
+    }
+}
+
+impl Observer {
+    /// Updates the client's `Trouble`.
+    fn say(&self, blind: Option<&RegistryError>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = blind.cloned();
     }
 }
 

@@ -78,6 +78,14 @@ impl<'a, 'b> Gathering<'a, 'b> {
     }
 }
 
+impl State {
+    /// How many messages and parts of a client are not done.
+    pub fn pending(&self, client: u32) -> u64 {
+        let own = self.outbox.iter().filter(|stream| stream.record.client == client);
+        own.map(|stream| stream.pending()).sum()
+    }
+}
+
 impl Store {
     /// Reads messages of an outgoing stream: those held in memory or, if none of them is wanted, those in the log.
     pub fn messages(&self, stream: u32, wanted: &Wanted<'_>) -> Result<Messages, LogError> {

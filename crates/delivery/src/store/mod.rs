@@ -10,6 +10,7 @@ mod parts;
 pub mod records;
 mod retention;
 mod sent;
+mod settings;
 mod subscriptions;
 mod viewing;
 mod volatile;
@@ -21,7 +22,8 @@ use std::time::Duration;
 use foldhash::HashSet;
 use pinnace_stream::RangeSet;
 use records::{
-    CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, SENT, STREAM, TOPICS,
+    CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, SENT, SETTINGS, STREAM,
+    TOPICS,
 };
 
 use crate::environment::{now, now_ms};
@@ -32,6 +34,7 @@ pub use messages::{Messages, StreamMessage, Wanted};
 pub use outbox::{EPOCH_SHIFT, Logged, Outbox, Stream};
 pub use retention::RetainLimits;
 pub use sent::{IdState, SendingId, SentId, digest_of};
+pub use settings::SenderSettings;
 pub use viewing::view;
 pub use volatile::VolatileRun;
 
@@ -51,6 +54,8 @@ pub struct State {
     subscriptions: HashMap<u32, records::Subscriptions>,
     /// The ids of messages that the clients have sent.
     pub sent: sent::SentIds,
+    /// What each client was started with, as recorded.
+    settings: HashMap<u32, Vec<u8>>,
     /// Streams in the middle of a multi-part message: no other message may be appended to them.
     in_parts: HashSet<u32>,
     /// Streams with a last message that was recovered without its end: the numbers of its first and last parts found.
@@ -372,6 +377,7 @@ impl Checkpointer for State {
             add(TOPICS, &[&subscriptions.write(*client)]);
         }
         self.sent.write().iter().for_each(|ids| add(SENT, &[ids]));
+        self.settings.values().for_each(|record| add(SETTINGS, &[record]));
     }
 
     fn summary(&self, segment: u64) -> Vec<u8> {
@@ -394,12 +400,6 @@ impl State {
     /// Returns true if one of these streams is in the middle of a message.
     pub fn is_in_parts(&self, streams: &[u32]) -> bool {
         !self.in_parts.is_empty() && streams.iter().any(|stream| self.in_parts.contains(stream))
-    }
-
-    /// How many messages and parts of a client are not done.
-    pub fn pending(&self, client: u32) -> u64 {
-        let own = self.outbox.iter().filter(|stream| stream.record.client == client);
-        own.map(|stream| stream.pending()).sum()
     }
 
     /// Streams with new volatile messages, since the last call.
@@ -445,6 +445,7 @@ impl State {
                 let (client, subscriptions) = records::Subscriptions::read(payload)?;
                 self.subscriptions.insert(client, subscriptions);
             }
+            SETTINGS => return self.find_sender_settings(payload),
             _ => {}
         }
         Some(())

@@ -13,6 +13,10 @@
 //! topics   = client count *topic version                       ; kind 8: what a client listens on
 //! sent     = client stream time count *(digest later receivers) ; kind 9: ids of sent messages; stream 0: of whole
 //!                                                                ; ones, else of one that has begun there (`sent.rs`)
+//! settings = client flags registry reassign age bytes limit [key] trusted peers ; kind 10: what a client was started
+//!            with
+//! trusted  = count *(name key)
+//! peers    = count *(name endpoint count *topic)
 //! ```
 
 use pinnace_stream::RangeSet;
@@ -27,6 +31,7 @@ pub const CURSOR: u8 = 6;
 pub const KNOWN: u8 = 7;
 pub const TOPICS: u8 = 8;
 pub const SENT: u8 = 9;
+pub const SETTINGS: u8 = 10;
 
 /// Flags of a stream.
 const LEFT: u8 = 1;

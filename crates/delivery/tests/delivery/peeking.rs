@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pinnace_delivery::{
-    Builder, Client, DeadLetter, Durability, Error, LetterNumber, Options, Verdict, dead_letters, peek,
+    Browse, Builder, Client, DeadLetter, Durability, Error, LetterNumber, Options, Verdict, browse,
+    dead_letters, peek,
 };
 
 fn soon() -> Option<Instant> {
@@ -179,4 +180,48 @@ fn what_is_no_dead_letter_is_not_sent_again() {
     {
         assert!(number.parse::<LetterNumber>().is_err(), "{number}");
     }
+}
+
+/// Letters, bodies in parts and compressed bodies are shown with their sizes, of the clients and topics wanted.
+#[test]
+fn pending_messages_are_read_with_their_bodies() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("sender");
+    let (sender, receiver) = pair(dir.path());
+    sender.send_to("news", b"poison").unwrap();
+    receiver.recv(soon()).unwrap().terminate();
+    wait_for(|| dead_letters(&store).unwrap().len() == 1);
+    bodies().iter().for_each(|body| sender.send_to("olds", body).unwrap());
+    let all = browse(&store, &Browse { preview: 10, ..Browse::default() }).unwrap();
+    let letter = all.messages.iter().find(|message| message.topic == "news.dead").unwrap();
+    assert_eq!((&letter.body[..], letter.bytes), (&b"poison"[..], 6));
+    assert_eq!(letter.dead.as_ref().map(|dead| dead.topic.as_str()), Some("news"));
+    let olds = browse(&store, &Browse { topics: &["olds"], preview: 10, limit: 3, ..Browse::default() });
+    let olds = olds.unwrap();
+    assert_eq!((olds.messages.len(), olds.omitted), (3, 1));
+    for (message, body) in olds.messages.iter().zip(bodies()) {
+        assert_eq!((&message.body[..], message.bytes), (&body[..body.len().min(10)], body.len() as u64));
+        assert_eq!((message.from.as_str(), &message.receiver), ("sender", &None));
+    }
+    for other in [
+        Browse { from: Some("else"), ..Browse::default() },
+        Browse { receivers: &["a"], ..Browse::default() },
+    ] {
+        assert!(browse(&store, &other).unwrap().messages.is_empty());
+    }
+}
+
+/// A client that only sends delivers what is pending, and neither receives nor subscribes.
+#[test]
+fn a_client_that_only_sends() {
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = client("receiver", dir.path()).start().unwrap();
+    let only = client("sender", dir.path()).peer("receiver", receiver.endpoint(), &["news"]).send_only();
+    let sender = only.start().unwrap();
+    sender.send_to("news", b"one").unwrap();
+    receiver.recv(soon()).unwrap().ack();
+    sender.wait_pending(0, soon()).unwrap();
+    assert_eq!(sender.recv(soon()).err(), Some(Error::Closed));
+    assert!(matches!(sender.subscribe("news"), Err(Error::Setting(_))));
+    assert_eq!(sender.endpoint(), "");
 }
