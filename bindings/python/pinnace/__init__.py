@@ -7,9 +7,10 @@
 
 A layer over libpinnace's C functions, with ctypes. The loader must find libpinnace.so, or PINNACE_LIBRARY names it.
 """
-from ._client import Client, Handler, Peer, Pending, Ticket
+from ._client import Client, Handler, Pending, Ticket
 from ._delivery import CURSOR_SCHEMA, Cursor, Dead, Delivery, Reason, Verdict
 from ._library import Closed, Error, TimedOut, lib
+from ._options import Peer
 from ._sending import Body, Durability, Headers
 
 __all__ = [

@@ -18,6 +18,7 @@ from . import _signals
 from ._delivery import Delivery, Verdict
 from ._library import PENDING, REPORTER, Closed, Error, TimedOut, checked, error_of, in_c, last_error, lib
 from ._library import milliseconds, text
+from ._options import Peer, add_topics, client_options, in_ms, secure
 from ._sending import Body, Durability, Headers, send_options
 
 Handler = Callable[[Delivery], Optional[Verdict]]
@@ -52,14 +53,6 @@ class _Inside(threading.local):
 _inside = _Inside()
 
 
-class Peer(NamedTuple):
-    """A client known in advance."""
-
-    name: str
-    endpoint: str
-    topics: tuple[str, ...]
-
-
 class Pending(NamedTuple):
     """The messages pending for one receiver on one topic."""
 
@@ -90,14 +83,13 @@ class Client:
     its last renewal. Messages with Durability.INTERVAL reach the disk within `interval`. `retry` is the first and
     the longest delay before a failed message is redelivered; it is given up after `max_deliveries` (0: never).
     `skip_damage` opens a damaged store without the damaged parts. Not `durable`: its subscriptions end with its
-    process, and nothing is kept for it while it is away. `retain_for` and `retain_bytes` limit what is kept for a receiver that
-    is away, and what is sent to all while no receiver is known, for those to come (7 days and 1 GiB; 0: no limit).
-    `cert`, the path of a certificate (`pinnace
-    keygen`), encrypts all traffic; the client then talks only to clients with a public key in `trust`, which maps
-    names to keys of 40 characters of Z85. `handler_linger` is how long closing waits for handlers that do not
-    return. A message's id counts for `deduplicate_for` (0: not at all). `more` has further options, by their names
-    in pinnace.h and as text. `on_error` is called, on any thread, with errors that no call can return; without it
-    they are logged.
+    process, and nothing is kept for it while it is away. `retain_for` and `retain_bytes` limit what is kept for a
+    receiver that is away, and what is sent to all while no receiver is known, for those to come (7 days and 1 GiB; 0:
+    no limit). `cert`, the path of a certificate (`pinnace keygen`), encrypts all traffic; the client then talks only to
+    clients with a public key in `trust`, which maps names to keys of 40 characters of Z85. `handler_linger` is how long
+    closing waits for handlers that do not return. A message's id counts for `deduplicate_for` (0: not at all). `more`
+    has further options, by their names in pinnace.h and as text. `on_error` is called, on any thread, with errors that
+    no call can return; without it they are logged.
 
     Any thread may call it. A `with` statement closes it at its end.
     """
@@ -136,41 +128,25 @@ class Client:
             "data_dir": None if data_dir is None else os.fsencode(data_dir),
             "registry": None if registry is None else in_c(registry),
             "listen": None if listen is None else in_c(listen),
-            "lease_ms": _number(lease),
-            "interval_ms": _number(interval),
-            "retry_first_ms": _number(retry and retry[0]),
-            "retry_most_ms": _number(retry and retry[1]),
+            "lease_ms": in_ms(lease),
+            "interval_ms": in_ms(interval),
+            "retry_first_ms": in_ms(retry and retry[0]),
+            "retry_most_ms": in_ms(retry and retry[1]),
             "max_deliveries": str(max_deliveries).encode(),
-            "handler_linger_ms": _number(handler_linger),
-            "deduplicate_for_ms": _number(deduplicate_for),
+            "handler_linger_ms": in_ms(handler_linger),
+            "deduplicate_for_ms": in_ms(deduplicate_for),
             "skip_damage": b"1" if skip_damage else b"0",
             "durable": b"1" if durable else b"0",
-            "retain_for_ms": _number(retain_for),
+            "retain_for_ms": in_ms(retain_for),
             "retain_bytes": None if retain_bytes is None else str(retain_bytes).encode(),
             **{key: in_c(value) for key, value in more.items()},
         }
-        options = lib.pinnace_client_options_new(in_c(name), in_c(topic))
-        if options is None:
-            raise last_error()
-        try:
-            for key, value in settings.items():
-                if value is not None:
-                    checked(lib.pinnace_client_options_set(options, in_c(key), value))
-            for further in topics:
-                checked(lib.pinnace_client_options_topic(options, in_c(further)))
-            for peer in peers:
-                listens = (ctypes.c_char_p * len(peer.topics))(*map(in_c, peer.topics))
-                known = in_c(peer.name), in_c(peer.endpoint)
-                checked(lib.pinnace_client_options_peer(options, *known, listens, len(listens)))
-            if cert is not None:
-                _encrypt(options, os.fsencode(cert))
-            for who, key in trust.items():
-                checked(lib.pinnace_client_options_trust(options, in_c(who), in_c(key)))
+        with client_options(name, topic, settings) as options:
+            add_topics(options, topics, peers)
+            secure(options, None if cert is None else os.fsencode(cert), trust)
             self._handle = lib.pinnace_client_start(options)
             if self._handle is None:
                 raise last_error()
-        finally:
-            lib.pinnace_client_options_destroy(options)
         number = next(_numbers)
         _listening[number] = self
         checked(lib.pinnace_client_on_error(self._handle, _REPORTER, number))
@@ -473,20 +449,6 @@ class Client:
             _log.error("%s", error, exc_info=error)
         else:
             self._on_error(error if isinstance(error, Error) else Error(0, repr(error)))
-
-
-def _encrypt(options: Any, path: bytes) -> None:
-    cert = lib.pinnace_cert_load(path)
-    if cert is None:
-        raise error_of(ctypes.get_errno(), lib.pinnace_cert_error().decode(errors="replace"))
-    try:
-        checked(lib.pinnace_client_options_curve(options, cert))
-    finally:
-        lib.pinnace_cert_destroy(cert)
-
-
-def _number(seconds: Optional[float]) -> Optional[bytes]:
-    return None if seconds is None else str(milliseconds(seconds)).encode()
 
 
 def _in_slices(timeout: Optional[float], call: Callable[[int], int], growth: float = 1.0) -> int:
