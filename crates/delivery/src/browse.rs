@@ -18,9 +18,10 @@ use crate::client::{Dead, read_envelope};
 use crate::dead_letters::LetterNumber;
 use crate::log::{LogError, View};
 use crate::pack;
+use crate::properties::Properties;
 use crate::store::records::{MESSAGE, MessageRecord, Receiver, StreamRecord};
 use crate::store::{State, view};
-use crate::wire::{BEGINS, DEAD, ENDS, PACKED};
+use crate::wire::{BEGINS, DEAD, ENDS, PACKED, PROPERTIES};
 
 /// The most bytes of a dead letter's envelope: two names, a byte and a number, each with its length.
 const ENVELOPE_MAX: usize = 600;
@@ -62,6 +63,8 @@ pub struct PendingMessage {
     pub ttl_ms: Option<u32>,
     /// Present if it is a dead letter.
     pub dead: Option<Dead>,
+    /// Its id, content type, trace context and headers.
+    pub properties: Properties,
     /// Bytes of its body, which begins with `body`.
     pub bytes: u64,
     pub body: Vec<u8>,
@@ -176,6 +179,9 @@ impl Unfinished {
     fn read(self, from: &str, stream: &StreamRecord, preview: usize) -> PendingMessage {
         let envelope = if self.flags & DEAD == 0 { None } else { read_envelope(&self.first) };
         let (dead, begin) = envelope.map_or((None, 0), |(dead, begin)| (Some(dead), begin));
+        let read = if self.flags & PROPERTIES == 0 { None } else { Properties::read(&self.first[begin..]) };
+        let (properties, len) = read.unwrap_or_default();
+        let begin = begin + len;
         let (body, bytes) = (&self.first[begin..], self.bytes - begin as u64);
         let (body, bytes) = match self.flags & PACKED {
             0 => (body[..body.len().min(preview)].to_vec(), bytes),
@@ -193,6 +199,7 @@ impl Unfinished {
             accepted_ms: self.accepted_ms,
             ttl_ms: (self.ttl_ms > 0).then_some(self.ttl_ms),
             dead,
+            properties,
             bytes,
             body,
         }

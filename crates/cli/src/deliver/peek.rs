@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::columns::columns;
 use super::letters::{SHOWN, whole_characters};
-use super::recv::reason;
+use super::recv::{add_properties, reason};
 use super::stores::{require_client, stores, unseen};
 use crate::outcome::{Outcome, say};
 use crate::output::{hex, json_of, print};
@@ -87,6 +87,12 @@ fn to_json(given: &Peek, message: &PendingMessage) -> Value {
         "bytes": message.bytes,
         "body": body,
     });
+    let of = &message.properties;
+    add_properties(
+        &mut object,
+        [of.id(), of.content_type(), of.traceparent(), of.tracestate()],
+        of.headers(),
+    );
     if let Some(dead) = &message.dead {
         object["dead"] = json!({
             "topic": dead.topic,
