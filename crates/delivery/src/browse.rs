@@ -73,7 +73,7 @@ pub struct PendingMessage {
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Browsed {
-    /// By receiver and topic, and in the order of their numbers.
+    /// By topic and receiver, and in the order of their numbers.
     pub messages: Vec<PendingMessage>,
     /// How many more there are beyond the limit.
     pub omitted: u64,
@@ -150,7 +150,10 @@ fn gather(state: &State, view: &View, wanted: &Browse<'_>) -> Result<Browsed, Lo
             }
         })?;
     }
-    found.messages.sort_by_key(|message| message.number);
+    let order = |one: &PendingMessage, other: &PendingMessage| {
+        (&one.topic, &one.receiver, one.number).cmp(&(&other.topic, &other.receiver, other.number))
+    };
+    found.messages.sort_by(order);
     Ok(found)
 }
 

@@ -75,7 +75,12 @@ impl Place {
             _ => {}
         };
         match &self.kind {
-            Kind::Folder => std::fs::remove_dir_all(self.path()).unwrap(),
+            // A client may be claiming its name meanwhile.
+            Kind::Folder => {
+                while let Err(error) = std::fs::remove_dir_all(self.path()) {
+                    assert_eq!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty);
+                }
+            }
             Kind::Sqlite => ["registry", "registry-wal", "registry-shm"].map(remove).into_iter().collect(),
             Kind::Redis(server) => redis::cmd("FLUSHALL").exec(&mut server.connect()).unwrap(),
         }
