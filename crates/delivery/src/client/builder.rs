@@ -21,7 +21,9 @@ use crate::instance::Instance;
 use crate::log::Settings;
 use crate::paths;
 use crate::peer_loop::{Command, Keyring, Listener, Listening, NoListener, Notify};
-use crate::registry::{Entry, Id, JOIN_TIMEOUT, Lasting, Member, Trouble, Watch};
+use crate::registry::{
+    Entry, Id, JOIN_TIMEOUT, Lasting, Member, Trouble, Watch, is_of_several_hosts, is_reachable,
+};
 use crate::store::RetainLimits;
 use crate::wire::NAME_MAX;
 
@@ -141,7 +143,8 @@ impl Builder {
     /// The registry by which clients find each other: `dir://PATH`, a directory shared by processes of one host;
     /// `sqlite://PATH`; `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]` (`rediss://` for TLS), a server shared by
     /// hosts; or `none`, which leaves only the peers given by [`Builder::peer`]. By default a directory of the user. A
-    /// server may be unreachable at the start: see [`Client::registry_error`].
+    /// server may be unreachable at the start: see [`Client::registry_error`]. With one on another host, the client has
+    /// to listen on, or advertise, an address that other hosts can reach: no local socket, loopback or wildcard.
     pub fn registry(mut self, url: &str) -> Builder {
         self.registry = Some(url.to_owned());
         self
@@ -340,6 +343,9 @@ impl Builder {
             () if self.peers.iter().any(|peer| peer.name == self.name) => {
                 Err(Error::Setting("a peer has the client's own name"))
             }
+            () if self.is_out_of_reach() => Err(Error::Setting(
+                "the registry is for several hosts: listen on an address that they can reach, or advertise one",
+            )),
             () => Ok(()),
         }?;
         if let Some(endpoint) = &self.advertised {
@@ -354,6 +360,14 @@ impl Builder {
             pinnace_engine::check_endpoint(endpoint).map_err(unreachable)?;
         }
         Ok(())
+    }
+
+    /// Returns true if clients of other hosts will find this one and cannot connect to it.
+    fn is_out_of_reach(&self) -> bool {
+        let endpoint = self.advertised.as_ref().or(self.endpoint.as_ref());
+        self.presence == Presence::Member
+            && self.registry_url().is_some_and(|url| is_of_several_hosts(&url))
+            && !endpoint.is_some_and(|endpoint| is_reachable(endpoint))
     }
 
     pub(crate) fn settings(&self) -> Settings {

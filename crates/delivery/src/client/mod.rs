@@ -92,7 +92,8 @@ impl Client {
 }
 
 impl Client {
-    /// Listens on another topic, until it unsubscribes; if it is not [durable](Builder::durable), until it ends.
+    /// Listens on another topic, until it unsubscribes; if it is not [durable](Builder::durable), until it ends. Errors:
+    /// Name; Setting, there is no registry; Registry; Failed; Closed.
     pub fn subscribe(&self, topic: &str) -> Result<(), Error> {
         self.change(|topics| topics.push(topic.to_owned()))
     }
@@ -106,7 +107,11 @@ impl Client {
         if self.observer.is_some() {
             return Err(Error::Setting("a client that only sends has no subscriptions"));
         }
-        let Some(watch) = &self.watch else { return Ok(()) };
+        let Some(watch) = &self.watch else {
+            return Err(Error::Setting(
+                "there is no registry, so no other client would see the subscription",
+            ));
+        };
         let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock: a client that ends leaves the registry after it.
         self.check_open()?;

@@ -34,6 +34,7 @@
 
 mod error;
 mod folder;
+mod hosts;
 mod members;
 mod redis;
 mod sqlite;
@@ -47,6 +48,7 @@ pub use crate::wire::Id;
 pub use error::RegistryError;
 pub use folder::Folder;
 pub(crate) use folder::file_name;
+pub(crate) use hosts::{is_of_several_hosts, is_reachable};
 pub use members::{ENDPOINT_MAX, Entry, LEASE_MAX, Lasting, Member, Members, TOPICS_MAX};
 pub use redis::Redis;
 pub use sqlite::Sqlite;

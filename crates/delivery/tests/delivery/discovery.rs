@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Client, Error};
+use pinnace_delivery::{Builder, Client, Error};
 
 fn soon() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(20))
@@ -145,4 +145,23 @@ fn a_registry_that_was_removed_is_created_again() {
     wait_for(&late, "s", 1);
     late.send_to("news", b"found").unwrap();
     assert_eq!(take(&receiver), b"found");
+}
+
+/// A client that others would find in a registry for several hosts, and that they could not reach, does not start.
+#[test]
+fn endpoints_that_other_hosts_cannot_reach_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    // TEST-NET-1 (RFC 5737): no server is there.
+    let builder = || Client::builder("one", "t").data_dir(dir.path()).registry("redis://192.0.2.1");
+    let refused = |builder: Builder| match builder.start() {
+        Err(Error::Setting(text)) => assert!(text.contains("several hosts"), "{text}"),
+        Err(other) => panic!("{other:?}"),
+        Ok(_) => panic!("it has started"),
+    };
+    refused(builder());
+    for endpoint in ["ipc://@one", "tcp://127.0.0.1:*", "tcp://*:5999", "tcp://0.0.0.0:5999"] {
+        refused(builder().listen(endpoint));
+    }
+    refused(builder().listen("tcp://127.0.0.1:*").advertise("tcp://localhost:5999"));
+    builder().listen("tcp://127.0.0.1:*").advertise("tcp://one.example:5999").start().unwrap();
 }
