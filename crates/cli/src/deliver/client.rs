@@ -140,6 +140,31 @@ pub fn wait<R>(
     }
 }
 
+/// Waits until no message is left of those that `waiting` counts. `fate`: what becomes of those that are left at the
+/// deadline.
+pub fn wait_handled(
+    client: &Client,
+    signals: &Signals,
+    deadline: Option<Instant>,
+    fate: &str,
+    waiting: impl Fn() -> u64,
+) -> Outcome {
+    let waited = wait(signals, deadline, |until| match waiting() {
+        0 => Ok(()),
+        // This wait also ends when another message is handled: count again.
+        _ => {
+            let _ = client.wait_pending(client.pending().saturating_sub(1), Some(until));
+            if waiting() == 0 { Ok(()) } else { Err(Error::TimedOut) }
+        }
+    });
+    waited.map_err(|failure| match failure {
+        Failure::TimedOut(_) => {
+            Failure::TimedOut(format!("timed out: messages not handled: {}; {fate}", waiting()))
+        }
+        failure => failure,
+    })
+}
+
 /// Pauses between two checks. A signal, or a closed standard output, is an error.
 pub fn look_later(signals: &Signals, time: Duration) -> Outcome {
     let until = sockets::deadline(Some(time));

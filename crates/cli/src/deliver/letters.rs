@@ -6,9 +6,8 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::time::Instant;
 
-use pinnace::delivery::{Client, DeadLetter, Error, LetterNumber, dead_letters};
+use pinnace::delivery::{DeadLetter, LetterNumber, dead_letters};
 use serde_json::json;
 
 use super::client::{self, failure};
@@ -117,38 +116,16 @@ pub fn requeue(given: &Requeue) -> Outcome {
         return outcome;
     }
     let topics = own.iter().filter(|letter| wanted.contains(&letter.number)).map(|letter| &letter.dead.topic);
-    let waited = wait_handled(&client, &topics.collect(), &signals, sockets::deadline(given.timeout));
-    // Its end brings to the disk which letters there are now.
-    drop(client);
-    outcome::both(waited.and_then(|()| no_new_letters(&store, &own)), outcome)
-}
-
-/// Waits until all messages on these topics are handled.
-fn wait_handled(
-    client: &Client,
-    topics: &HashSet<&String>,
-    signals: &Signals,
-    deadline: Option<Instant>,
-) -> Outcome {
+    let topics: HashSet<&String> = topics.collect();
     let waiting = || -> u64 {
         let pending = client.pending_by_peer();
         pending.iter().filter(|one| topics.contains(&one.topic)).map(|one| one.messages).sum()
     };
-    let waited = client::wait(signals, deadline, |until| match waiting() {
-        0 => Ok(()),
-        // This wait also ends when a message of another topic is handled.
-        _ => {
-            let _ = client.wait_pending(client.pending().saturating_sub(1), Some(until));
-            if waiting() == 0 { Ok(()) } else { Err(Error::TimedOut) }
-        }
-    });
-    match waited {
-        Err(Failure::TimedOut(_)) => {
-            let text = format!("timed out: messages not handled: {}; they stay in the store", waiting());
-            Err(Failure::TimedOut(text))
-        }
-        waited => waited,
-    }
+    let deadline = sockets::deadline(given.timeout);
+    let waited = client::wait_handled(&client, &signals, deadline, "they stay in the store", waiting);
+    // Its end brings to the disk which letters there are now.
+    drop(client);
+    outcome::both(waited.and_then(|()| no_new_letters(&store, &own)), outcome)
 }
 
 /// Error: messages that were sent again have been given up again.

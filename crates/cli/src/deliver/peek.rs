@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::columns::columns;
 use super::letters::{SHOWN, whole_characters};
-use super::recv::{add_properties, reason};
+use super::recv::{add_properties, json_of_dead};
 use super::stores::{require_client, stores, unseen};
 use crate::outcome::{Outcome, say};
 use crate::output::{hex, json_of, print};
@@ -94,12 +94,7 @@ fn to_json(given: &Peek, message: &PendingMessage) -> Value {
         of.headers(),
     );
     if let Some(dead) = &message.dead {
-        object["dead"] = json!({
-            "topic": dead.topic,
-            "receiver": dead.receiver,
-            "reason": reason(dead.reason),
-            "deliveries": dead.deliveries,
-        });
+        object["dead"] = json_of_dead(dead);
     }
     object
 }

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use pinnace::delivery::{Client, Delivery, Error, Verdict};
+use pinnace::delivery::{Client, Dead, Delivery, Error, Verdict};
 use serde_json::json;
 
 use super::client::{self, LOOK_EVERY, Trouble, failure};
@@ -134,14 +134,19 @@ fn to_json(delivery: &Delivery) -> serde_json::Value {
     let texts = [delivery.id(), delivery.content_type(), delivery.traceparent(), delivery.tracestate()];
     add_properties(&mut object, texts, delivery.headers());
     if let Some(dead) = delivery.dead() {
-        object["dead"] = json!({
-            "topic": dead.topic,
-            "receiver": dead.receiver,
-            "reason": reason(dead.reason),
-            "deliveries": dead.deliveries,
-        });
+        object["dead"] = json_of_dead(dead);
     }
     object
+}
+
+/// Why a message is a dead letter.
+pub fn json_of_dead(dead: &Dead) -> serde_json::Value {
+    json!({
+        "topic": dead.topic,
+        "receiver": dead.receiver,
+        "reason": reason(dead.reason),
+        "deliveries": dead.deliveries,
+    })
 }
 
 /// The names of a message's id, content type and trace context.

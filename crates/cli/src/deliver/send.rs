@@ -134,26 +134,11 @@ fn wait_handled(
     deadline: Option<Instant>,
     given_up: u64,
 ) -> Outcome {
-    let waiting = || pending(client, &given.topic);
-    let waited = client::wait(signals, deadline, |until| match waiting() {
-        0 => Ok(()),
-        // This wait also ends when a message of another topic is handled: check the count of this topic again.
-        _ => {
-            let _ = client.wait_pending(client.pending().saturating_sub(1), Some(until));
-            if waiting() == 0 { Ok(()) } else { Err(Error::TimedOut) }
-        }
-    });
-    match waited {
-        Err(Failure::TimedOut(_)) => {
-            let fate = match given.durability {
-                Durability::Memory => "those in memory are lost",
-                Durability::Sync | Durability::Interval => "they stay in the store",
-            };
-            let left = waiting();
-            return Err(Failure::TimedOut(format!("timed out: messages not handled: {left}; {fate}")));
-        }
-        waited => waited?,
-    }
+    let fate = match given.durability {
+        Durability::Memory => "those in memory are lost",
+        Durability::Sync | Durability::Interval => "they stay in the store",
+    };
+    client::wait_handled(client, signals, deadline, fate, || pending(client, &given.topic))?;
     match dead_letters(client, &given.topic).saturating_sub(given_up) {
         0 => Ok(()),
         dead => Err(Failure::Failed(format!("messages given up by their receivers: {dead}"))),
