@@ -92,8 +92,8 @@ impl Client {
 }
 
 impl Client {
-    /// Listens on another topic, until it unsubscribes; if it is not [durable](Builder::durable), until it ends. Errors:
-    /// Name; Setting, there is no registry; Registry; Failed; Closed.
+    /// Listens on another topic, until it unsubscribes; if it is not [durable](Builder::durable), until it ends.
+    /// Errors: Name; Setting, there is no registry; Registry; Failed; Closed.
     pub fn subscribe(&self, topic: &str) -> Result<(), Error> {
         self.change(|topics| topics.push(topic.to_owned()))
     }
