@@ -308,7 +308,20 @@ impl Client {
     }
 
     /// Waits until no message is in the middle of its parts in the streams, and none with this id anywhere.
+    #[inline]
     fn wait_for_turn<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        sending: &Sending<'_>,
+        patience: Patience<'_>,
+    ) -> Result<(MutexGuard<'a, State>, Option<SentId>), Error> {
+        match sending.id.is_none() && !state.is_in_parts(sending.streams) {
+            true => Ok((state, None)),
+            false => self.wait_longer_for_turn(state, sending, patience),
+        }
+    }
+
+    fn wait_longer_for_turn<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         sending: &Sending<'_>,
