@@ -1,4 +1,4 @@
-"""The behaviours of what a message carries beside its body, like those in suite.py."""
+"""Tests of message ids, content types, trace context and headers, as in suite.py."""
 import errno
 import time
 

@@ -47,6 +47,17 @@ fn process(running: &Running) -> Option<u64> {
     Some(u64::try_from(running.id().as_raw_nonzero().get()).unwrap())
 }
 
+/// The receiver gets the remaining numbers, each once and in order, and nothing else; then nothing is pending.
+fn ends_exactly(clients: &Clients, mut receiver: Running, agent: Running, rest: std::ops::Range<u32>) {
+    for number in rest {
+        assert_eq!(receiver.line(), number.to_string());
+    }
+    until("nothing is pending", || status(clients) == (None, 0));
+    receiver.signal(Signal::TERM);
+    assert_eq!(receiver.end().expect(128 + 15).out, "");
+    assert_eq!(end(agent), "");
+}
+
 #[test]
 fn a_sender_may_exit_before_there_is_a_receiver() {
     let clients = Clients::new();
@@ -103,13 +114,7 @@ fn an_owner_takes_its_store_back_while_the_agent_sends() {
         let time = began.elapsed();
         assert!(time < Duration::from_secs(1), "{time:?}");
     }
-    for number in expected..count + 5 {
-        assert_eq!(receiver.line(), number.to_string());
-    }
-    until("nothing is pending", || status(&clients) == (None, 0));
-    receiver.signal(Signal::TERM);
-    assert_eq!(receiver.end().expect(128 + 15).out, "");
-    assert_eq!(end(agent), "");
+    ends_exactly(&clients, receiver, agent, expected..count + 5);
 }
 
 #[test]
@@ -136,13 +141,7 @@ fn an_agent_that_is_killed_loses_and_doubles_nothing() {
         }
     }
     let agent = agent(&clients, &[]);
-    for number in expected..sent {
-        assert_eq!(receiver.line(), number.to_string());
-    }
-    until("nothing is pending", || status(&clients) == (None, 0));
-    receiver.signal(Signal::TERM);
-    assert_eq!(receiver.end().expect(128 + 15).out, "");
-    assert_eq!(end(agent), "");
+    ends_exactly(&clients, receiver, agent, expected..sent);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What there is to send in a store, read from its files.
+//! The pending messages of a store, read from its files, and the settings to send them with.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ const CORRECTIONS: u64 = 255;
 /// The smallest disk limit of a store, in bytes.
 const DISK_LEAST: u64 = 4 << 20;
 
-/// Whether the client is there for others.
+/// Whether other clients see the client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Presence {
     /// It listens, and is registered.
@@ -421,7 +421,7 @@ impl Builder {
             endpoint: self.advertised.clone().unwrap_or_else(|| endpoint.clone()),
             topics: self.topics_with(before.topics),
             lease: self.lease,
-            // Above what the registry's thread may have added, which is not recorded.
+            // The registry's thread may have raised the last version, and does not record that.
             version: entry_version(before.version + CORRECTIONS),
             lasting: self.lasting,
         };

@@ -352,7 +352,8 @@ impl Queue {
         self.segments.values().map(|segment| segment.header.bytes).sum()
     }
 
-    /// Bytes of what is written in them, with the whole of the current segment. Less if the log was opened often.
+    /// Bytes of all segments up to the ends of their records; the current segment counts whole. A segment that its
+    /// process ended early counts for less than its file.
     pub fn bytes_written(&self) -> u64 {
         let written = |segment: &Arc<Segment>| self.ends.get(&segment.header.number).copied();
         self.segments.values().map(|segment| written(segment).unwrap_or(segment.header.bytes)).sum()

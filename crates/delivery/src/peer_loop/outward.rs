@@ -35,8 +35,8 @@ pub struct Outward {
     pub lanes: Lanes<Position, LaneFrame>,
     /// Streams that may have unsent volatile messages.
     held: BTreeSet<u32>,
-    /// Frames that wait until the log's record of what is done is on the disk. If a power cut took the record, the
-    /// restarted sender would send the messages again, and the peer would drop them as done.
+    /// Frames that report messages as done, and wait until the log's record of that is on the disk. If a power cut took
+    /// the record, the restarted sender would send the messages again, and the peer would drop them as done.
     untold: BTreeMap<u32, Untold>,
     /// Streams that have inherited the messages of a stream up to a number: those messages are theirs too.
     heirs: HashMap<u32, Vec<(u32, u64)>>,

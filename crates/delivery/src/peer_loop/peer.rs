@@ -39,7 +39,7 @@ pub struct Peer {
     pub is_full: bool,
 }
 
-/// Whether something was left out of what a peer is sent, because it does not have the feature.
+/// Whether messages were sent to a peer without their properties, because the peer lacks that feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
     In,

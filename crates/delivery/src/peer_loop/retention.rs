@@ -1,5 +1,5 @@
-//! Enforces the limits on what is kept for receivers that are away and for those to come, and drops what is kept for
-//! clients that were forgotten.
+//! Enforces the limits on messages that wait for receivers that are away and for later subscribers, and drops the
+//! messages for clients that were forgotten.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub struct Retention {
     check_at: Option<Instant>,
 }
 
-/// What is to be done with a stream.
+/// Why messages of a stream may have to be dropped.
 enum Excess {
     Limit(RetainLimits),
     Forget,
@@ -53,7 +53,7 @@ impl Retention {
 }
 
 impl PeerLoop {
-    /// Drops what exceeds the limits, if it is time for a check.
+    /// Checks all streams against the limits, if a check is due.
     pub(super) fn enforce_retention(&mut self) {
         let now = now();
         if self.retention.check_at.is_none_or(|at| at > now) {

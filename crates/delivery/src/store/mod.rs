@@ -50,7 +50,7 @@ pub struct State {
     senders: HashMap<(u32, Id), Opening>,
     /// The ids under which receivers know the clients.
     known: HashMap<(u32, String), records::Known>,
-    /// What each client listens on, until it is closed.
+    /// The topics that each durable client listens on.
     subscriptions: HashMap<u32, records::Subscriptions>,
     /// The ids of messages that the clients have sent.
     pub sent: sent::SentIds,

@@ -65,7 +65,7 @@ impl Stream {
     pub fn pending(&self) -> u64 {
         let mut gone = self.record.done.clone();
         gone.add_all(&self.missing, u64::MAX);
-        // The receivers that have taken what is kept have it pending themselves.
+        // A kept message that receivers have inherited is pending in their streams.
         gone.add_upto(self.record.taken);
         let later: u64 = gone.later().iter().map(|(first, last)| last - first + 1).sum();
         self.record.last.saturating_sub(gone.all_upto()).saturating_sub(later)

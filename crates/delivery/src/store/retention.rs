@@ -1,4 +1,4 @@
-//! How long messages are kept for receivers that are away, and for those that are to come.
+//! Limits on the messages that a store keeps for receivers that are away, and for later subscribers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{State, Store, Wanted};
 use crate::log::{LogError, Urgency};
 use crate::wire::{ANY, BEGINS, COST, FrameEntry};
 
-/// What is kept for one receiver and topic; what exceeds one of these is dropped, the oldest first.
+/// The limits for the messages of one stream. The store drops the oldest messages that exceed one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetainLimits {
     /// The age of a message. None: any.
@@ -18,7 +18,7 @@ pub struct RetainLimits {
     pub bytes: u64,
 }
 
-/// What remains to drop after whole segments, found by reading messages.
+/// Decides which messages to drop after the whole segments, by reading them one by one.
 struct Dropping {
     oldest_ms: u64,
     excess: u64,
@@ -40,8 +40,8 @@ impl Dropping {
 }
 
 impl Store {
-    /// The stream of messages to all for a receiver that listens on a topic. It begins with what is kept for those to
-    /// come.
+    /// The stream of messages to all for a receiver that listens on a topic. A new stream begins with the messages that
+    /// are kept for later subscribers.
     pub fn stream_of_listener(
         &self,
         state: &mut State,
@@ -50,17 +50,21 @@ impl Store {
         topic: &str,
     ) -> Result<u32, LogError> {
         let kept = state.outbox.kept_on(client, topic).map(|kept| kept.record.number);
-        let inherited = kept.and_then(|kept| state.outbox.inherit(receiver, kept)).unwrap_or_default();
-        for record in &inherited {
-            self.append(state, Urgency::Interval, STREAM, &[&record.write()])?;
+        let Some(inheritance) = kept.and_then(|kept| state.outbox.inherit(receiver, kept)) else {
+            return self.stream(state, client, receiver, topic);
+        };
+        for record in &inheritance.records {
+            if let Err(error) = self.append(state, Urgency::Interval, STREAM, &[&record.write()]) {
+                // Messages of a stream without a record would be lost at a restart.
+                state.outbox.disinherit(&inheritance);
+                return Err(error);
+            }
         }
-        match inherited.first() {
-            Some(stream) => Ok(stream.number),
-            None => self.stream(state, client, receiver, topic),
-        }
+        self.append(state, Urgency::Interval, STREAM, &[&inheritance.kept_record.write()])?;
+        Ok(inheritance.heir)
     }
 
-    /// Drops what a stream holds beyond the limits. Returns how many pending messages and parts were dropped.
+    /// Drops the messages of a stream that exceed the limits. Returns how many pending messages and parts were dropped.
     pub fn drop_beyond(&self, stream: u32, limits: &RetainLimits, now_ms: u64) -> Result<u64, LogError> {
         let age_ms = limits.age.map(|age| age.as_millis() as u64);
         let oldest_ms = age_ms.map_or(0, |age_ms| now_ms.saturating_sub(age_ms));
@@ -97,7 +101,7 @@ impl Store {
         Ok(dropped)
     }
 
-    /// Makes room: drops what is kept for clients to come, if others have inherited it. Returns false if there is none.
+    /// Makes room: drops kept messages that at least one client has inherited. Returns false if there are none.
     pub fn drop_taken(&self, state: &mut State) -> bool {
         let kept = state.outbox.iter().map(|stream| &stream.record);
         let taken: Vec<(u32, u64)> = kept

@@ -1,11 +1,11 @@
-//! What the clients of this store listen on. A client that was killed starts with the same topics.
+//! The topics that the clients of this store listen on. A durable client starts with them again.
 
 use super::Store;
 use super::records::{Subscriptions, TOPICS};
 use crate::log::{LogError, Urgency};
 
 impl Store {
-    /// The client's recorded topics. After an orderly close there are none, and only the version remains.
+    /// The client's recorded topics and the version of its entry. A client that is not durable records no topics.
     pub fn subscriptions(&self, client: u32) -> Subscriptions {
         self.lock().subscriptions.get(&client).cloned().unwrap_or_default()
     }

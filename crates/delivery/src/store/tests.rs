@@ -289,3 +289,30 @@ fn an_id_counts_once_the_last_part_is_in_the_log() {
         all_done(&store, other);
     }
 }
+
+/// If there is no room for the records of an heir, nothing has changed, and the next attempt gives one.
+#[test]
+fn an_heir_without_a_record_is_undone() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.claim("one", [1; 16]).unwrap();
+    let receiver = Receiver::Client("two".into());
+    let former = store.stream(&mut store.lock(), 0, &receiver, "news").unwrap();
+    let kept = store.stream(&mut store.lock(), 0, &Receiver::Later, "news").unwrap();
+    send(&store, kept, BEGINS | ENDS);
+    let mut state = store.lock();
+    let undone = state.outbox.inherit(&receiver, kept).unwrap();
+    assert_eq!(state.outbox.find(0, &receiver, "news"), Some(undone.heir));
+    state.outbox.disinherit(&undone);
+    assert_eq!(state.outbox.find(0, &receiver, "news"), Some(former));
+    assert!(state.outbox.get(undone.heir).is_none());
+    let record = |stream: u32| state.outbox.get(stream).unwrap().record.clone();
+    assert_eq!((record(former).second, record(kept).taken), (false, 0));
+    let heir = store.stream_of_listener(&mut state, 0, &receiver, "news").unwrap();
+    assert_eq!((state.pending(0), state.outbox.get(heir).unwrap().pending()), (1, 1));
+    drop(state);
+    drop(store);
+    let store = open(dir.path());
+    let state = store.lock();
+    assert_eq!((state.outbox.find(0, &receiver, "news"), state.pending(0)), (Some(heir), 1));
+}

@@ -11,9 +11,22 @@ use super::{Outbox, Stream};
 use crate::environment::random;
 use crate::store::records::{Inherited, Receiver, StreamRecord};
 
-/// The stream numbers of heirs: from the first on, so many. Others are below.
+/// The first stream number of an heir, and how many such numbers there are. Other streams have lower numbers.
 pub const HEIRS_FROM: u32 = 1 << 31;
 const HEIRS: u32 = 1 << 30;
+
+/// A stream that was opened for kept messages.
+pub struct Inheritance {
+    pub heir: u32,
+    /// The changed records, the heir's last, in the order in which they are logged: after a crash between two of them
+    /// the receiver has no stream for later messages, and gets an heir later.
+    pub records: Vec<StreamRecord>,
+    /// The changed record of the kept stream. If a crash loses it, the messages count as pending for one more time.
+    pub kept_record: StreamRecord,
+    /// The receiver's former stream.
+    former: Option<u32>,
+    taken_before: u64,
+}
 
 impl Stream {
     /// Its messages up to this number were logged for the stream that it inherited them from.
@@ -72,10 +85,9 @@ impl Outbox {
         kept.map(|record| record.topic.clone()).collect()
     }
 
-    /// Opens a stream that inherits what is kept, and marks that as taken. Returns the records that have changed: of
-    /// the stream, of the kept stream, and of the receiver's stream before, which takes no further messages. None: the
-    /// receiver has all of it already.
-    pub fn inherit(&mut self, receiver: &Receiver, kept: u32) -> Option<Vec<StreamRecord>> {
+    /// Opens a stream that inherits the kept messages, and marks these as taken. The receiver's former stream takes no
+    /// further messages. None: the receiver has all of them already.
+    pub fn inherit(&mut self, receiver: &Receiver, kept: u32) -> Option<Inheritance> {
         let from = self.streams.get(&kept).filter(|kept| !kept.runs.is_empty())?;
         let (client, topic) = (from.record.client, from.record.topic.clone());
         let before = self.find(client, receiver, &topic).and_then(|before| self.get(before));
@@ -100,15 +112,30 @@ impl Outbox {
         for run in &stream.runs {
             *self.segments.entry(run.segment).or_default() += 1;
         }
-        let mut changed = vec![new];
-        let kept = &mut self.streams.get_mut(&kept)?.record;
-        kept.taken = upto;
-        changed.push(kept.clone());
-        if let Some(before) = before {
-            let before = &mut self.streams.get_mut(&before.number)?.record;
-            before.second = true;
-            changed.push(before.clone());
+        let heir = new.number;
+        let mut records = Vec::new();
+        let former = before.map(|before| before.number);
+        if let Some(former) = former.and_then(|former| self.streams.get_mut(&former)) {
+            former.record.second = true;
+            records.push(former.record.clone());
         }
-        Some(changed)
+        records.push(new);
+        let from = &mut self.streams.get_mut(&kept)?.record;
+        let taken_before = std::mem::replace(&mut from.taken, upto);
+        let kept_record = from.clone();
+        Some(Inheritance { heir, records, kept_record, former, taken_before })
+    }
+
+    /// Undoes `inherit`: the records could not be logged.
+    pub fn disinherit(&mut self, undone: &Inheritance) {
+        self.remove(undone.heir);
+        if let Some(kept) = self.streams.get_mut(&undone.kept_record.number) {
+            kept.record.taken = undone.taken_before;
+        }
+        if let Some(former) = undone.former.and_then(|former| self.streams.get_mut(&former)) {
+            former.record.second = false;
+            let StreamRecord { number, client, receiver, topic, .. } = former.record.clone();
+            self.by_receiver.insert((client, receiver, topic), number);
+        }
     }
 }

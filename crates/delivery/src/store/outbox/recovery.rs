@@ -125,14 +125,14 @@ impl FoundStream {
         self.runs.back().map_or(0, |run| run.last)
     }
 
-    /// What it holds up to a number.
+    /// The part up to a number.
     fn upto(self, upto: u64) -> FoundStream {
         let mut missing = RangeSet::default();
         missing.add_all(&self.missing, upto);
         FoundStream { runs: self.runs.into_iter().filter_map(|run| run.clipped(upto)).collect(), missing }
     }
 
-    /// Both, of which the other has higher numbers.
+    /// The messages of both; those of `other` have higher numbers.
     fn with(mut self, other: FoundStream) -> FoundStream {
         let last = self.last();
         for run in other.runs {

@@ -49,7 +49,7 @@ impl Run {
         Some(Run { last, count: self.count.min(numbers), cost: self.cost_of(numbers), ..self })
     }
 
-    /// An estimate of what so many of its messages cost.
+    /// The estimated cost of `count` of its messages: their share of the cost of all.
     pub fn cost_of(&self, count: u64) -> u64 {
         let share = u128::from(self.cost) * u128::from(count.min(self.count));
         (share / u128::from(self.count.max(1))) as u64
