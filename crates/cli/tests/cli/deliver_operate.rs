@@ -1,7 +1,5 @@
 //! `deliver peek`, `clear`, `requeue --wait` and `--wait-store`: operating stores from the command line.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -81,25 +79,12 @@ fn pending_messages_are_selected_and_cut() {
     fails(run(&["deliver", "peek", "billing", "--data-dir", &store], b""), 1, "no messages of billing");
 }
 
-/// Waits until a client of this name lives.
-fn until_registered(clients: &Clients, name: &str) {
-    let name = format!("\"name\":\"{name}\"");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let living = || {
-        let seen = run(&["deliver", "registry", &clients.registry(), "--json"], b"").out;
-        serde_json::from_str::<Value>(&seen).is_ok_and(|seen| seen["clients"].to_string().contains(&name))
-    };
-    while !living() {
-        assert!(Instant::now() < deadline, "{name} does not register");
-    }
-}
-
 #[test]
 fn pending_messages_are_dropped_by_topic_and_receiver() {
     let clients = Clients::new();
     let receivers = ["one", "two"].map(|name| clients.start("recv", name, &["orders"]));
     clients.sent(&["--all", "first"], b"");
-    until_registered(&clients, "two");
+    clients.until_registered("two");
     clients.sent(&["--all", "second"], b"");
     receivers.iter().for_each(|receiver| receiver.signal(Signal::KILL));
     receivers.into_iter().for_each(|receiver| drop(receiver.end().expect(128 + 9)));
@@ -119,7 +104,7 @@ fn pending_messages_are_dropped_by_topic_and_receiver() {
     of_name(&clients, "clear", "shop", &[]).expect(2);
     // What was dropped does not arrive; what is sent afterwards does.
     let receiver = clients.start("recv", "two", &["orders", "-n", "1"]);
-    until_registered(&clients, "two");
+    clients.until_registered("two");
     clients.sent(&["later"], b"");
     assert_eq!(receiver.end().expect(0).out, "later\n");
 }

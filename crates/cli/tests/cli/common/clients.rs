@@ -1,5 +1,9 @@
 //! Clients of guaranteed delivery, run as commands.
 
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
 use super::{Done, Folder, Running, run, start};
 
 /// Clients that share a registry; each has its own store.
@@ -35,6 +39,19 @@ impl Clients {
     pub fn sent(&self, more: &[&str], input: &[u8]) -> Done {
         let wait = ["--wait", "--timeout", "30000", "orders"];
         self.run("send", "shop", &[&wait, more].concat(), input).expect(0)
+    }
+
+    /// Waits until a client of this name lives.
+    pub fn until_registered(&self, name: &str) {
+        let name = format!("\"name\":\"{name}\"");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let living = || {
+            let seen = run(&["deliver", "registry", &self.registry(), "--json"], b"").out;
+            serde_json::from_str::<Value>(&seen).is_ok_and(|seen| seen["clients"].to_string().contains(&name))
+        };
+        while !living() {
+            assert!(Instant::now() < deadline, "{name} does not register");
+        }
     }
 }
 
