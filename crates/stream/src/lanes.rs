@@ -301,6 +301,18 @@ impl<P: Copy + Ord, T> Lanes<P, T> {
         }
     }
 
+    /// Returns true if something may be sent to the peer now.
+    #[inline]
+    pub fn has_credit(&self, peer: usize) -> bool {
+        self.peers[peer].is_connected && !self.peers[peer].credit.is_exhausted()
+    }
+
+    /// Spends credit of a peer for what is sent to it beside its lanes.
+    #[inline]
+    pub fn spend(&mut self, peer: usize, cost: u64) {
+        self.peers[peer].credit.spend(cost);
+    }
+
     /// The lane of a stream if this number may be sent on it now, as far as there is credit: it is served by this read,
     /// and has neither sent the number nor has its peer reported it as done. The caller then calls `advance_to`, or
     /// `stall`. `position`: that of the message in the log.

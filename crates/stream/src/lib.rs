@@ -9,7 +9,9 @@
 //! | `ranges` | both | which numbers of a stream are done, in a few words of memory |
 //! | `credit` | both | how many bytes may be under way on a connection |
 //! | `lanes` | sender | which message of the log goes out next on which stream |
+//! | `dispatch` | sender | which of several receivers gets a message |
 //! | `acceptance` | receiver | whether a message is the next one, a duplicate, or behind a gap |
+//! | `pull` | receiver | how many messages of a shared stream to ask for |
 //! | `round_robin` | receiver | which stream has its turn |
 //!
 //! Every type is a plain value without locks. The same events give the same actions, in the same order.
@@ -19,12 +21,16 @@
 
 mod acceptance;
 mod credit;
+mod dispatch;
 mod lanes;
+mod pull;
 mod ranges;
 mod round_robin;
 
 pub use acceptance::{Acceptance, Batch};
 pub use credit::{CreditExceeded, ReceiverCredit, SenderCredit};
+pub use dispatch::{Dispatch, Reported};
 pub use lanes::{Lane, LaneMut, Lanes, Served};
+pub use pull::{Arrival, Pull, RETURN_AFTER};
 pub use ranges::RangeSet;
 pub use round_robin::RoundRobin;

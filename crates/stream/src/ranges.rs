@@ -111,6 +111,47 @@ impl RangeSet {
         }
     }
 
+    /// All ranges, first and last number, sorted.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let first = (self.upto > 0).then_some((1, self.upto));
+        first.into_iter().chain(self.later.iter().copied())
+    }
+
+    /// The smallest number in it; None: it is empty.
+    pub fn first(&self) -> Option<u64> {
+        self.iter().next().map(|range| range.0)
+    }
+
+    /// The smallest number after `number` that is not in it.
+    pub fn next_missing(&self, number: u64) -> u64 {
+        let next = number.saturating_add(1);
+        match self.iter().find(|range| range.0 <= next && next <= range.1) {
+            Some((_, last)) => last.saturating_add(1),
+            None => next,
+        }
+    }
+
+    /// How many numbers it contains.
+    pub fn count(&self) -> u64 {
+        self.iter().map(|(first, last)| last - first + 1).sum()
+    }
+
+    /// Its numbers that are not in `other`.
+    #[must_use]
+    pub fn without(&self, other: &RangeSet) -> RangeSet {
+        let mut rest = RangeSet::default();
+        for (begin, last) in self.iter() {
+            let mut first = begin;
+            let met = other.iter().skip_while(|range| range.1 < begin).take_while(|range| range.0 <= last);
+            for (start, end) in met {
+                rest.add(first, start.saturating_sub(1));
+                first = end.saturating_add(1);
+            }
+            rest.add(first, last);
+        }
+        rest
+    }
+
     fn normalize(&mut self) {
         while self.later.first().is_some_and(|range| range.0 == self.upto + 1) {
             self.upto = self.later.remove(0).1;
@@ -144,6 +185,27 @@ mod tests {
                 assert!((1..70).all(|number| done.contains(number) == set.contains(&number)));
                 assert_eq!(RangeSet::new(done.all_upto(), done.later().to_vec()).as_ref(), Some(&done));
                 assert_eq!(done.last(), set.last().copied().unwrap_or(0));
+            }
+        }
+
+        #[test]
+        fn the_numbers_of_one_set_without_another(
+            one in prop::collection::btree_set(1_u64..40, 0..30),
+            other in prop::collection::btree_set(1_u64..40, 0..30),
+        ) {
+            let set = |numbers: &BTreeSet<u64>| {
+                let mut set = RangeSet::default();
+                numbers.iter().for_each(|number| set.add(*number, *number));
+                set
+            };
+            let rest: BTreeSet<u64> = one.difference(&other).copied().collect();
+            let (one, other) = (set(&one), set(&other));
+            assert_eq!(one.without(&other), set(&rest));
+            assert_eq!(one.without(&other).count(), rest.len() as u64);
+            assert_eq!(one.without(&other).first(), rest.first().copied());
+            for number in 0..41 {
+                let missing = (number + 1..).find(|next| !one.contains(*next));
+                assert_eq!(Some(one.next_missing(number)), missing);
             }
         }
     }

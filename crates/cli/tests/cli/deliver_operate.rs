@@ -32,7 +32,7 @@ fn pending_messages_are_shown_while_their_sender_runs() {
     clients.sent(&["handled"], b"");
     receiver.signal(Signal::KILL);
     receiver.end().expect(128 + 9);
-    let described = ["orders", "--ttl", "600000", "--content-type", "text/plain", "--header", "a=1"];
+    let described = ["orders", "--all", "--ttl", "600000", "--content-type", "text/plain", "--header", "a=1"];
     let mut sender = clients.start("send", "shop", &described);
     sender.write(b"one\ntwo\n");
     while peeked(&clients, &[]).len() < 2 {}

@@ -67,11 +67,11 @@ fn what_waits_is_counted_beside_who_has_the_store() {
     while last != (None, vec![orders(4)]) {
         last = line();
     }
-    // And by peer, down to zero.
+    // And down to zero.
     let receiver = clients.start("recv", "billing", &["orders", "-n", "4"]);
     clients.sent(&[], b"");
     receiver.end().expect(0);
-    while last != (None, vec![("orders".to_owned(), Some("billing".to_owned()), 0)]) {
+    while last != (None, vec![orders(0)]) {
         last = line();
     }
     watch.signal(Signal::INT);

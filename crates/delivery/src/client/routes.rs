@@ -1,6 +1,7 @@
 //! The receivers of each message.
 //!
-//! A message to one goes to a client that listens on the topic now. A message to all goes to each client that listens,
+//! The messages to one of a topic are in one stream, which the clients that listen on the topic share: the peer loop
+//! gives each to one that asks for it. A message to all goes to each client that listens,
 //! and to each that is known to have listened and has not ended its subscription. The sender's own store knows these: a
 //! stream to each of them is opened when the registry first shows it, and it is left out only when the registry shows
 //! the client without the topic. A client that a registry does not show may live, since a registry can lose its entry.
@@ -23,7 +24,7 @@ use crate::store::{State, Store};
 pub(super) struct Routes {
     members: Arc<Members>,
     /// For messages to one, and for messages to all.
-    in_turn: HashMap<String, Turns>,
+    to_one: HashMap<String, u32>,
     to_all: HashMap<String, Receivers>,
     /// As `to_all`, for messages that are held in memory.
     held_to_all: HashMap<String, Receivers>,
@@ -46,23 +47,10 @@ pub(super) struct Receivers {
     count: usize,
 }
 
-struct Turns {
-    streams: Arc<[u32]>,
-    next: usize,
-}
-
 /// The streams of one message.
 pub(super) enum Route {
     One(u32),
     All(Receivers),
-}
-
-impl Turns {
-    fn take(&mut self) -> Route {
-        let turn = self.next % self.streams.len();
-        self.next = turn + 1;
-        Route::One(self.streams[turn])
-    }
 }
 
 impl Route {
@@ -92,7 +80,6 @@ impl Routes {
         members: Arc<Members>,
     ) -> Result<(), LogError> {
         self.members = members;
-        self.in_turn.clear();
         self.to_all.clear();
         self.held_to_all.clear();
         self.published.extend(state.outbox.kept_topics(publisher.client));
@@ -152,10 +139,6 @@ impl Publisher<'_> {
         topic: &str,
         nobody: &Receiver,
     ) -> Result<Vec<u32>, LogError> {
-        if self.listens_now(members, topic) {
-            // This also hands over the messages that wait for the first listener.
-            self.streams_of(state, members, topic)?;
-        }
         for name in self.listeners(members, topic) {
             let receiver = Receiver::Client(name.clone());
             let stream = self.store.stream_of_listener(state, self.client, &receiver, topic)?;
@@ -170,34 +153,6 @@ impl Publisher<'_> {
         } else {
             Ok(known)
         }
-    }
-
-    /// Returns true if another client listens on the topic and lives.
-    fn listens_now(&self, members: &Members, topic: &str) -> bool {
-        members.of_topic(topic).any(|member| member.name != self.name)
-    }
-
-    /// The streams to the clients that listen on a topic and live; if there is none, to those that are away; and if
-    /// there is none of these either, to the first that will listen.
-    fn streams_of(&self, state: &mut State, members: &Members, topic: &str) -> Result<Vec<u32>, LogError> {
-        let listening = members.of_topic(topic).filter(|member| member.name != self.name);
-        let receivers: Vec<Receiver> =
-            listening.map(|member| Receiver::Client(member.name.clone())).collect();
-        let Some(first) = receivers.first() else {
-            let known = state.outbox.listening_on(self.client, topic);
-            return if known.is_empty() { self.stream_to_first(state, topic) } else { Ok(known) };
-        };
-        // Hand the waiting messages to the first receiver in the same stream, so that they stay ahead of later ones.
-        if let Some(waiting) = state.outbox.find(self.client, &Receiver::Anyone, topic) {
-            self.store.hand_over(state, waiting, first.clone())?;
-        }
-        let stream = |receiver| self.store.stream_of_listener(state, self.client, receiver, topic);
-        receivers.iter().map(stream).collect()
-    }
-
-    /// The stream of messages that wait for the first client that will listen.
-    fn stream_to_first(&self, state: &mut State, topic: &str) -> Result<Vec<u32>, LogError> {
-        Ok(vec![self.store.stream(state, self.client, &Receiver::Anyone, topic)?])
     }
 }
 
@@ -219,15 +174,13 @@ impl Client {
         if options.all {
             return self.route_to_all(&mut routes, state, topic, options.durability, opened);
         }
-        if let Some(turns) = routes.in_turn.get_mut(topic) {
-            return Ok(turns.take());
+        if let Some(stream) = routes.to_one.get(topic) {
+            return Ok(Route::One(*stream));
         }
-        let streams = self.as_publisher().streams_of(state, &routes.members, topic)?;
-        opened.extend_from_slice(&streams);
-        let mut turns = Turns { streams: streams.into(), next: 0 };
-        let route = turns.take();
-        routes.in_turn.insert(topic.to_owned(), turns);
-        Ok(route)
+        let stream = self.instance.store.stream(state, self.record.number, &Receiver::Anyone, topic)?;
+        opened.push(stream);
+        routes.to_one.insert(topic.to_owned(), stream);
+        Ok(Route::One(stream))
     }
 }
 

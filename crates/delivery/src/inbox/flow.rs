@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use pinnace_stream::{Acceptance, Batch, RangeSet};
 
+use super::shared::SharedPart;
 use super::{Arrived, Frame, GivenUp, Origin, Outcome};
 use crate::properties;
 use crate::wire::{BEGINS, COST, Data, ENDS, FrameEntry, Id, VOLATILE, Verdict};
@@ -21,18 +22,20 @@ pub struct Flow {
     pub to_note: bool,
     /// More is done than the peer loop was told of.
     pub dirty: bool,
-    queue: VecDeque<Arrived>,
+    pub(super) queue: VecDeque<Arrived>,
     /// Bytes of the message that is arriving; and the number of the first part of one that is too large.
     growing: usize,
-    skipping: Option<u64>,
+    pub(super) skipping: Option<u64>,
     /// Messages to deliver again, ahead of `queue`.
-    again: VecDeque<Message>,
+    pub(super) again: VecDeque<Message>,
     /// Delivery is paused until then, so that a failed message keeps its place.
     pub held_until: Option<Instant>,
     /// Credit of messages that need no handling, by sender; to be returned.
     pub unpaid: Vec<(Id, u64)>,
     /// Given-up messages that the sender has not made dead letters yet, by the number of the last part.
     pub given_up: BTreeMap<u64, GivenUp>,
+    /// Present if other receivers have a part of the stream.
+    pub shared: Option<SharedPart>,
 }
 
 /// The result of taking in a frame: its cost, and how much of that to return at once.
@@ -92,6 +95,14 @@ impl Message {
     }
 }
 
+impl Taken {
+    /// These messages are sent again later, and charged again then.
+    pub fn dropped(data: &Data<'_>, outcome: Outcome) -> Taken {
+        let cost = data.entries().flatten().map(|entry| COST + entry.body.len() as u64).sum();
+        Taken { outcome, cost, at_once: cost, given_up: Vec::new() }
+    }
+}
+
 impl Flow {
     pub fn new(origin: Arc<Origin>) -> Flow {
         Flow {
@@ -107,6 +118,7 @@ impl Flow {
             held_until: None,
             unpaid: Vec::new(),
             given_up: BTreeMap::new(),
+            shared: None,
         }
     }
 
@@ -133,38 +145,52 @@ impl Flow {
         }
     }
 
-    /// Marks what the sender no longer has as done.
-    pub fn mark_gone(&mut self, gone: &RangeSet) {
+    /// Marks what the sender no longer has as done. Returns false if all of it was done.
+    pub fn mark_gone(&mut self, gone: &RangeSet) -> bool {
+        if gone.iter().all(|(first, last)| self.acceptance.done().contains_all(first, last)) {
+            return false;
+        }
         self.to_note = true;
         self.acceptance.mark_gone(gone);
+        self.shared.iter_mut().for_each(|shared| shared.arrived.add_all(gone, u64::MAX));
         self.given_up.retain(|seq, _| !gone.contains(*seq));
+        true
     }
 
     /// Takes in the messages of a data frame.
     pub fn take(&mut self, frame: &Arc<Frame>, data: &Data<'_>, largest: usize) -> Taken {
         let dropped = match self.acceptance.check(data.prev) {
-            Batch::Accept => None,
-            Batch::Gap { resend_after } => Some(Outcome::Gap(resend_after)),
-            Batch::GapRequested => Some(Outcome::Taken),
+            Batch::Accept => return self.take_entries(frame, data, largest),
+            Batch::Gap { resend_after } => Outcome::Gap(resend_after),
+            Batch::GapRequested => Outcome::Taken,
         };
-        if let Some(outcome) = dropped {
-            // These messages are resent later, and charged again then.
-            let cost = data.entries().flatten().map(|entry| COST + entry.body.len() as u64).sum();
-            return Taken { outcome, cost, at_once: cost, given_up: Vec::new() };
-        }
+        Taken::dropped(data, dropped)
+    }
+
+    pub(super) fn take_entries(&mut self, frame: &Arc<Frame>, data: &Data<'_>, largest: usize) -> Taken {
         let mut prev = data.prev;
         let mut taken = Taken { outcome: Outcome::Taken, cost: 0, at_once: 0, given_up: Vec::new() };
         let start = frame.bytes.as_ptr() as usize;
         for entry in data.entries() {
             let Some(entry) = entry else { return Taken { outcome: Outcome::Nonsense, ..taken } };
             taken.cost += COST + entry.body.len() as u64;
-            let first = std::mem::replace(&mut prev, entry.seq) + 1;
-            let is_new = self.acceptance.accept(entry.seq);
+            let mut first = std::mem::replace(&mut prev, entry.seq) + 1;
+            let is_new = match &mut self.shared {
+                None => self.acceptance.accept(entry.seq),
+                Some(shared) => {
+                    // The numbers between are other receivers'.
+                    first = entry.seq;
+                    shared.accept(entry.seq, &self.acceptance)
+                }
+            };
             let is_whole = entry.flags & (BEGINS | ENDS) == BEGINS | ENDS;
             let skipped = is_new && self.skips(&entry, first, largest);
             if !(is_new && is_whole) || skipped {
                 // Return the credit of parts on arrival: a message may be larger than the window.
                 taken.at_once += COST + entry.body.len() as u64;
+            }
+            if let Some(shared) = self.shared.as_mut().filter(|_| entry.flags & ENDS != 0) {
+                shared.receive(is_new && !skipped);
             }
             if skipped && entry.flags & ENDS != 0 {
                 taken.given_up.extend(self.give_up_skipped(entry.seq));
@@ -235,6 +261,9 @@ impl Flow {
         }
         loop {
             let parts = self.next_parts()?;
+            if let Some(shared) = &mut self.shared {
+                shared.hand_out(parts.first());
+            }
             let is_done = |part: &Arrived| self.acceptance.done().contains(part.seq);
             if parts.as_slice().iter().all(|part| !part.is_expired(&now_ms) && !is_done(part)) {
                 let (watch, handler) = (None, None);
@@ -299,7 +328,7 @@ mod tests {
     }
 
     fn take(flow: &mut Flow, bytes: Vec<u8>) -> (Outcome, u64) {
-        let frame = Arc::new(Frame { bytes: bytes.into(), origin: flow.origin.clone() });
+        let frame = Arc::new(Frame { bytes: bytes.into(), origin: flow.origin.clone(), arrived: None });
         match FromSender::read(&frame.bytes) {
             Some(FromSender::Data(data)) => {
                 let taken = flow.take(&frame, &data, 10);
@@ -332,7 +361,7 @@ mod tests {
             let body = &[7; 20][..len];
             FrameEntry { seq, accepted_ms: 0, ttl_ms: None, flags, body }.put(&mut bytes, seq - 1, 0);
         }
-        let frame = Arc::new(Frame { bytes: bytes.into(), origin: flow.origin.clone() });
+        let frame = Arc::new(Frame { bytes: bytes.into(), origin: flow.origin.clone(), arrived: None });
         let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else { panic!() };
         let taken = flow.take(&frame, &data, 10);
         let too_large = |first| GivenUp { first, verdict: Verdict::TooLarge, deliveries: 0 };

@@ -5,6 +5,8 @@
 
 mod flow;
 mod in_hand;
+mod news;
+mod shared;
 mod waiting;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,9 +21,11 @@ use crate::Error;
 use crate::environment::{now, now_ms, random};
 use crate::signal::{Patience, Signal};
 use crate::store::Incoming;
-use crate::wire::{COST, FromSender, Id, Verdict};
-use flow::{Flow, Taken};
+use crate::wire::{COST, FromSender, Verdict};
+use flow::Taken;
 pub use flow::{Message, Parts};
+pub use news::InboxNews;
+pub use shared::{Held, Want};
 use waiting::Waiting;
 
 /// The queue of received messages of one client.
@@ -65,6 +69,8 @@ pub struct Origin {
 pub struct Frame {
     pub bytes: Body,
     pub origin: Arc<Origin>,
+    /// When it arrived, if it is of a shared stream.
+    pub arrived: Option<Instant>,
 }
 
 /// A message of a frame, or a part of one.
@@ -95,35 +101,10 @@ pub enum Outcome {
     Taken,
     /// Messages after this number are missing.
     Gap(u64),
+    /// Of a shared stream, a frame is missing: what has arrived is to be reported.
+    Lost,
     /// The frame is invalid.
     Nonsense,
-}
-
-/// Work for the peer loop.
-#[derive(Default)]
-pub struct InboxNews {
-    /// Streams with more done: all that is done, and whether it must be logged.
-    pub done: Vec<(Incoming, RangeSet, bool)>,
-    /// Flows to add to `done`.
-    dirty: Vec<usize>,
-    /// Credit to return, by sender.
-    pub taken: Vec<(Id, u64)>,
-    /// Given-up messages, by stream and the number of their last part.
-    pub given_up: Vec<(Incoming, u64, GivenUp)>,
-}
-
-impl InboxNews {
-    fn is_done_empty(&self) -> bool {
-        self.dirty.is_empty()
-    }
-
-    /// Returns credit to a sender.
-    pub fn pay_back(&mut self, sender: Id, cost: u64) {
-        match self.taken.iter_mut().rev().find(|(other, _)| *other == sender) {
-            Some((_, taken)) => *taken += cost,
-            None => self.taken.push((sender, cost)),
-        }
-    }
 }
 
 impl Arrived {
@@ -182,18 +163,9 @@ impl Inbox {
         gone: &RangeSet,
     ) -> (Arc<Origin>, u64, RangeSet, Vec<(u64, GivenUp)>) {
         let mut state = self.lock();
-        let next = state.flows.len();
-        let index = *state.by_stream.entry(of).or_insert(next);
-        if index == next {
-            let (from, topic) = (from.to_owned(), topic.to_owned());
-            state.flows.push(Flow::new(Arc::new(Origin { of, from, topic, flow: index })));
-        }
+        let (index, is_new) = state.flow_of(of, from, topic);
+        self.end_sharing(&mut state, index);
         let flow = &mut state.flows[index];
-        if flow.origin.topic != topic || flow.origin.from != from {
-            // The sender lost its record of the earlier stream before it reached the disk, and reused the number.
-            flow.origin =
-                Arc::new(Origin { of, from: from.to_owned(), topic: topic.to_owned(), flow: index });
-        }
         flow.acceptance.begin_connection();
         flow.acceptance.mark_gone(noted);
         flow.settled = flow.settled.max(noted.all_upto());
@@ -201,7 +173,7 @@ impl Inbox {
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
         let (origin, received) = (flow.origin.clone(), flow.acceptance.received());
         // What was handled since may not be on the disk yet: it is logged first, and acknowledged then.
-        let done = if index == next { flow.acceptance.done().clone() } else { gone.clone() };
+        let done = if is_new { flow.acceptance.done().clone() } else { gone.clone() };
         state.note(index);
         self.tell_once(&mut state);
         (origin, received, done, given_up)
@@ -210,12 +182,17 @@ impl Inbox {
     /// Takes in a data frame; the caller then calls `announce`. Returns the result and the credit that the frame cost.
     pub fn take(&self, frame: Frame) -> (Outcome, u64) {
         let frame = Arc::new(frame);
-        let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else {
-            return (Outcome::Nonsense, 0);
-        };
         let mut state = self.lock();
         let index = frame.origin.flow;
-        let Taken { outcome, cost, at_once, given_up } = state.flows[index].take(&frame, &data, self.largest);
+        let flow = &mut state.flows[index];
+        let taken = match FromSender::read(&frame.bytes) {
+            Some(FromSender::Data(data)) => flow.take(&frame, &data, self.largest),
+            Some(FromSender::Work { generation, index, data }) => {
+                flow.take_work(&frame, generation, index, &data, self.largest)
+            }
+            _ => return (Outcome::Nonsense, 0),
+        };
+        let Taken { outcome, cost, at_once, given_up } = taken;
         for (last, given_up) in given_up {
             state.news.given_up.push((frame.origin.of, last, given_up));
             self.tell_once(&mut state);
@@ -236,17 +213,26 @@ impl Inbox {
     /// Marks what the sender no longer has as done.
     pub fn mark_gone(&self, origin: &Origin, gone: &RangeSet) {
         let mut state = self.lock();
-        state.flows[origin.flow].mark_gone(gone);
-        state.note(origin.flow);
-        self.tell_once(&mut state);
+        let flow = &mut state.flows[origin.flow];
+        if flow.shared.is_some() {
+            flow.settled = flow.settled.max(gone.all_upto());
+        }
+        if flow.mark_gone(gone) {
+            state.note(origin.flow);
+            self.tell_once(&mut state);
+        }
     }
 
-    /// Records that what is done of a stream up to `upto` is final.
-    pub fn note_done(&self, of: &Incoming, upto: u64) {
+    /// Records that what is done of a stream up to `upto` is final. Returns what is to be announced with that.
+    pub fn note_done(&self, of: &Incoming, upto: u64) -> Option<Want> {
         let mut state = self.lock();
-        if let Some(index) = state.by_stream.get(of).copied() {
-            state.flows[index].settled = state.flows[index].settled.max(upto);
+        let index = state.by_stream.get(of).copied()?;
+        let flow = &mut state.flows[index];
+        // Of a shared stream, the sender says which numbers no receiver gets again.
+        if flow.shared.is_none() {
+            flow.settled = flow.settled.max(upto);
         }
+        flow.want()
     }
 
     /// Waits for the next message, for a handler on the thread `handler`, if there is one. Errors: TimedOut, Closed.
@@ -325,6 +311,7 @@ impl Inbox {
             for (sender, bytes) in unpaid {
                 state.news.pay_back(sender, bytes);
             }
+            self.ask_more(state, index);
             if let Some(mut message) = message {
                 state.list(index);
                 if let Some(within) = self.retry.within {
@@ -339,6 +326,7 @@ impl Inbox {
                 return Some(message);
             }
         }
+        self.ask(state);
         None
     }
 
@@ -448,6 +436,9 @@ impl Inbox {
             let to_note = std::mem::take(&mut flow.to_note);
             news.done.push((flow.origin.of, flow.acceptance.done().clone(), to_note));
         }
+        for index in news.asking.drain(..) {
+            news.wants.extend(state.flows[index].asked());
+        }
         news
     }
 
@@ -456,7 +447,7 @@ impl Inbox {
     pub fn waiting_cost(&self) -> u64 {
         let state = self.lock();
         let later: u64 = state.later.values().map(Message::cost).sum();
-        later + state.flows.iter().map(Flow::waiting_cost).sum::<u64>()
+        later + state.flows.iter().map(flow::Flow::waiting_cost).sum::<u64>()
     }
 
     /// Ends delivery, and wakes all receivers with Closed, and threads whose patience has ended.

@@ -1,14 +1,15 @@
 //! The inbox's queues: streams waiting for their turn, messages for their time, tasks for messages.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use pinnace_stream::RoundRobin;
 
-use super::InboxNews;
 use super::flow::{Flow, Message, Parts};
 use super::in_hand::InHand;
+use super::{InboxNews, Origin};
 use crate::environment::now;
 use crate::store::Incoming;
 
@@ -52,6 +53,8 @@ pub struct Waiting {
     pub news: InboxNews,
     pub is_notified: bool,
     pub closed: bool,
+    /// The flows of shared streams.
+    pub shared: Vec<usize>,
 }
 
 impl Waiting {
@@ -100,6 +103,20 @@ impl Waiting {
         self.put_off_last += 1;
         let at = (now() + delay, self.put_off_last);
         self.later.insert(at, message);
+    }
+
+    /// The flow of a stream, which is added if there is none. Returns also whether it was.
+    pub fn flow_of(&mut self, of: Incoming, from: &str, topic: &str) -> (usize, bool) {
+        let next = self.flows.len();
+        let index = *self.by_stream.entry(of).or_insert(next);
+        let origin = || Arc::new(Origin { of, from: from.to_owned(), topic: topic.to_owned(), flow: index });
+        if index == next {
+            self.flows.push(Flow::new(origin()));
+        } else if self.flows[index].origin.topic != topic || self.flows[index].origin.from != from {
+            // The sender lost its record of the earlier stream before it reached the disk, and reused the number.
+            self.flows[index].origin = origin();
+        }
+        (index, index == next)
     }
 
     pub fn list(&mut self, index: usize) {

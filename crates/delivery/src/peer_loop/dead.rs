@@ -49,10 +49,7 @@ impl GivenUpMessage {
             return Ok(None);
         }
         let (client, topic) = (of.record.client, of.record.topic.clone());
-        let to = match state.outbox.find_by_topic(client, &topic_of(&topic)) {
-            Some(stream) => stream,
-            None => store.stream(&mut state, client, &Receiver::Anyone, &topic_of(&topic))?,
-        };
+        let to = store.stream(&mut state, client, &Receiver::Anyone, &topic_of(&topic))?;
         // A letter that is given up again has its last envelope alone.
         let first = &mut parts.list[0];
         let old = if first.flags & DEAD == 0 { 0 } else { envelope_len(&first.body).unwrap_or(0) };

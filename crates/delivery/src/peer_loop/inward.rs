@@ -1,11 +1,13 @@
 //! Incoming messages: from senders' connections to a client's inbox, and the frames sent in reply.
 
+mod sharing;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Body, Error};
-use pinnace_stream::{RangeSet, ReceiverCredit};
+use pinnace_stream::{RETURN_AFTER, RangeSet, ReceiverCredit};
 
 use super::keys::{Keyring, USER_ID};
 use super::network::{Arrival, LOST, Listener};
@@ -55,12 +57,14 @@ pub struct Inward {
     note_at: Option<Instant>,
     /// The inbox waits to hear that its progress is on the disk.
     to_report: bool,
+    /// When messages of shared streams have waited for too long, if some wait.
+    return_at: Option<Instant>,
 }
 
 impl Inward {
     pub fn new(listening: Listening) -> Inward {
         let Listening { client, listener, inbox, keys, notify, patience, limits } = listening;
-        let (sessions, held, noted, unnoted, note_at, to_report) = Default::default();
+        let (sessions, held, noted, unnoted, note_at, to_report, return_at) = Default::default();
         Inward {
             client,
             listener,
@@ -75,6 +79,7 @@ impl Inward {
             unnoted,
             note_at,
             to_report,
+            return_at,
         }
     }
 
@@ -121,10 +126,18 @@ impl Inward {
             }
             _ if !self.sessions.contains_key(&from) => {}
             Some(FromSender::Open { stream, topic, gone }) => self.on_open(store, from, stream, topic, &gone),
+            Some(FromSender::Share { stream, topic, gone }) => {
+                self.on_share(store, from, stream, topic, &gone);
+            }
             Some(FromSender::Data(data)) => {
                 let stream = data.stream;
-                self.on_data(from, stream, bytes);
+                self.on_data(from, stream, None, bytes);
             }
+            Some(FromSender::Work { data, .. }) => {
+                let stream = data.stream;
+                self.on_data(from, stream, Some(now()), bytes);
+            }
+            Some(FromSender::Taken { stream, taken }) => self.on_taken(from, stream, &taken),
             Some(FromSender::Gone { stream, gone }) => {
                 if let Some(origin) =
                     self.sessions.get(&from).and_then(|session| session.streams.get(&stream))
@@ -169,7 +182,26 @@ impl Inward {
     }
 
     fn on_open(&mut self, store: &Store, from: u32, stream: u64, topic: &str, gone: &RangeSet) {
-        let Some(session) = self.sessions.get_mut(&from) else { return };
+        let Some((of, name, noted)) = self.begin_stream(store, from, stream, topic) else { return };
+        let (origin, received, done, given_up) = self.inbox.open(of, &name, topic, &noted, gone);
+        if let Some(session) = self.sessions.get_mut(&from) {
+            session.streams.insert(stream, origin);
+        }
+        self.say(from, &FromReceiver::Cursor { stream, received, done });
+        for (last, given_up) in given_up {
+            self.say_final(from, stream, last, given_up);
+        }
+    }
+
+    /// Prepares the cursor of a stream. Returns also the sender's name, and the progress on the disk.
+    fn begin_stream(
+        &mut self,
+        store: &Store,
+        from: u32,
+        stream: u64,
+        topic: &str,
+    ) -> Option<(Incoming, String, RangeSet)> {
+        let session = self.sessions.get(&from)?;
         let of = (self.client.number, session.id, stream);
         let mut store = store.lock();
         let before = store.cursors.remove(&of);
@@ -182,14 +214,7 @@ impl Inward {
             topic: topic.to_owned(),
             done: before.map(|cursor| cursor.done).unwrap_or_default(),
         });
-        let noted = cursor.done.clone();
-        drop(store);
-        let (origin, received, done, given_up) = self.inbox.open(of, &session.name, topic, &noted, gone);
-        session.streams.insert(stream, origin);
-        self.say(from, &FromReceiver::Cursor { stream, received, done });
-        for (last, given_up) in given_up {
-            self.say_final(from, stream, last, given_up);
-        }
+        Some((of, session.name.clone(), cursor.done.clone()))
     }
 
     fn say_final(&self, to: u32, stream: u64, last: u64, given_up: GivenUp) {
@@ -198,12 +223,16 @@ impl Inward {
         self.say(to, &FromReceiver::Final { stream, first, last, verdict, deliveries });
     }
 
-    fn on_data(&mut self, from: u32, stream: u64, bytes: Body) {
+    /// `arrived`: now, if the stream is shared.
+    fn on_data(&mut self, from: u32, stream: u64, arrived: Option<Instant>, bytes: Body) {
         // A frame in flight when a connection was lost may arrive on the next one, before its stream is opened. It is
         // sent again.
         let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream)).cloned();
         let Some(origin) = origin else { return };
-        let (outcome, cost) = self.inbox.take(inbox::Frame { bytes, origin });
+        let (outcome, cost) = self.inbox.take(inbox::Frame { bytes, origin, arrived });
+        if let Some(at) = arrived {
+            self.return_at.get_or_insert(at + RETURN_AFTER);
+        }
         let Some(session) = self.sessions.get_mut(&from) else { return };
         *self.held.entry(session.id).or_default() += cost;
         if let Err(exceeded) = session.credit.receive(cost) {
@@ -212,6 +241,7 @@ impl Inward {
         match outcome {
             Outcome::Taken => {}
             Outcome::Gap(received) => self.say(from, &FromReceiver::Again { stream, received }),
+            Outcome::Lost => self.report(from, stream),
             Outcome::Nonsense => self.refuse(from, Refusal::Protocol, "invalid messages"),
         }
     }
@@ -228,6 +258,7 @@ impl Inward {
                 self.say_final(from, of.2, last, given_up);
             }
         }
+        news.wants.into_iter().for_each(|want| self.say_want(want));
         self.to_report |= !news.done.is_empty();
         for (of, done, to_note) in news.done {
             let waiting = self.unnoted.iter_mut().find(|(other, _)| *other == of);
@@ -269,16 +300,19 @@ impl Inward {
     }
 
     /// Logs the last progress, and acknowledges it once it is on the disk: the senders may wait for that, and this
-    /// client may never return.
+    /// client may never return. What no handler has goes back to senders that have other receivers for it.
     pub fn say_last(&mut self, store: &Store) {
         // Messages that cannot be logged as handled are delivered again.
         let _ = self.note(store);
-        let Some(batch) = self.noted.iter().map(|(batch, ..)| *batch).max() else { return };
+        let last = self.noted.iter().map(|(batch, ..)| *batch).max();
         let until = now() + LAST_WORD;
-        if store.log().wait(batch, Some(until)).is_ok() {
+        if let Some(batch) = last.filter(|batch| store.log().wait(*batch, Some(until)).is_ok()) {
             self.acknowledge(batch);
         }
-        self.listener.set_linger(LAST_WORD);
+        let returned = self.say_returned();
+        if last.is_some() || returned {
+            self.listener.set_linger(LAST_WORD);
+        }
     }
 
     /// Acknowledges what is on the disk, up to this batch.
@@ -297,10 +331,11 @@ impl Inward {
     }
 
     fn acknowledge_one(&self, of: &Incoming, done: RangeSet) {
-        self.inbox.note_done(of, done.all_upto());
+        let want = self.inbox.note_done(of, done.all_upto());
         if let Some(from) = self.session_of(of) {
             self.say(from, &FromReceiver::Ack { stream: of.2, done });
         }
+        want.into_iter().for_each(|want| self.say_want(want));
     }
 
     fn session_of(&self, of: &Incoming) -> Option<u32> {

@@ -14,6 +14,7 @@ mod outward;
 mod peer;
 mod reassign;
 mod retention;
+mod sharing;
 mod sockets;
 
 use std::sync::atomic::Ordering;
@@ -39,7 +40,7 @@ use inward::Inward;
 pub use keys::Keyring;
 use network::{LOST, Target};
 pub use network::{Listener, Network, NoListener, Token};
-use outward::Outward;
+use outward::{Outward, Report};
 use peer::AnswerState;
 use reassign::Reassign;
 use retention::Retention;
@@ -81,8 +82,6 @@ struct PeerLoop {
     reassign: Reassign,
     move_at: Option<Instant>,
     retention: Retention,
-    /// Round-robin counter for the receivers of reassigned messages.
-    turn: usize,
     /// The log's progress (written, durable) when last looked at.
     seen: (u64, u64),
     /// Frames may wait at a listener.
@@ -141,6 +140,8 @@ impl Task for PeerLoop {
         if !rot.is_empty() {
             self.notify_all(&crate::Error::Damaged(rot));
         }
+        self.copy_for_older();
+        self.inward.iter_mut().for_each(Inward::return_waiting);
         self.move_on();
         self.enforce_retention();
         let busy = std::mem::take(&mut self.busy) || moved;
@@ -151,7 +152,7 @@ impl Task for PeerLoop {
 impl PeerLoop {
     fn new(store: Arc<Store>, network: Arc<dyn Network>, doorbell: Arc<Doorbell>) -> PeerLoop {
         let outward = Outward::new(store.log());
-        let (inward, members, reassign, move_at, retention, turn, seen, busy, failed) = Default::default();
+        let (inward, members, reassign, move_at, retention, seen, busy, failed) = Default::default();
         PeerLoop {
             store,
             network,
@@ -162,7 +163,6 @@ impl PeerLoop {
             reassign,
             move_at,
             retention,
-            turn,
             seen,
             busy,
             failed,
@@ -181,6 +181,7 @@ impl PeerLoop {
             .chain(note_at)
             .chain(due)
             .chain(self.move_at)
+            .chain(self.inward.iter().filter_map(Inward::return_at).min())
             .chain(self.retention.check_at())
             .chain(answer_deadline)
             .min()
@@ -225,7 +226,7 @@ impl PeerLoop {
     }
 
     fn find(&mut self, number: u32) {
-        let mut state = self.store.lock();
+        let state = self.store.lock();
         let Some(stream) = state.outbox.get(number) else { return };
         let client = stream.record.client;
         let Some((_, members)) = self.members.iter().find(|(other, _)| *other == client) else { return };
@@ -233,13 +234,8 @@ impl PeerLoop {
             To::Client(name) => name.clone(),
             To::Later => return,
             To::Anyone => {
-                let own = &state.clients[client as usize].name;
-                let first = members.of_topic(&stream.record.topic).find(|member| member.name != *own);
-                let Some(first) = first.map(|member| member.name.clone()) else { return };
-                if self.store.hand_over(&mut state, number, To::Client(first.clone())).is_err() {
-                    return;
-                }
-                first
+                drop(state);
+                return self.find_sharers(number);
             }
         };
         let Some(endpoint) = members.get(&name).map(|member| member.endpoint.clone()) else {
@@ -294,7 +290,7 @@ impl PeerLoop {
                 Some(FromReceiver::Welcome { version, known, .. }) => {
                     self.was_welcomed(index, version, known);
                 }
-                Some(FromReceiver::Credit { bytes }) => self.outward.lanes.grant(index, bytes),
+                Some(FromReceiver::Credit { bytes }) => self.outward.grant(index, bytes),
                 Some(FromReceiver::Cursor { stream, received, done }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {
                         self.go_on(index, stream, received, done);
@@ -302,8 +298,17 @@ impl PeerLoop {
                 }
                 Some(FromReceiver::Ack { stream, done }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {
-                        // A failure of the log is reported elsewhere.
-                        let _ = self.store.acknowledge(&mut self.store.lock(), stream, &done);
+                        self.was_acknowledged(index, stream, &done);
+                    }
+                }
+                Some(FromReceiver::Held { stream, generation, wanted, held, done }) => {
+                    if let Some(stream) = self.outward.stream_of(index, stream) {
+                        self.was_reported(index, stream, &Report { generation, wanted, held }, &done);
+                    }
+                }
+                Some(FromReceiver::Want { stream, generation, wanted }) => {
+                    if let Some(stream) = self.outward.stream_of(index, stream) {
+                        self.outward.wanted(stream, index, generation, wanted);
                     }
                 }
                 Some(FromReceiver::Again { stream, received }) => {

@@ -4,6 +4,7 @@
 //! reads the log, packs the messages into frames, and adds the volatile messages that are not in the log.
 
 mod pass;
+mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ use crate::store::Store;
 use crate::store::records::{self, Inherited, MessageRecord};
 use crate::wire::{FromSender, WINDOW};
 use pass::{LaneFrame, Pass};
+pub use shared::Report;
+pub(in crate::peer_loop) use shared::SharedStream;
 
 /// The pause before a peer that refused us is connected to again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -40,6 +43,10 @@ pub struct Outward {
     untold: BTreeMap<u32, Untold>,
     /// Streams that have inherited the messages of a stream up to a number: those messages are theirs too.
     heirs: HashMap<u32, Vec<(u32, u64)>>,
+    /// Streams that several receivers share.
+    pub shared: BTreeMap<u32, SharedStream>,
+    /// A receiver of a shared stream is away since the last look.
+    pub has_left: bool,
     buffer: Vec<u8>,
     touched: Vec<u32>,
 }
@@ -58,8 +65,8 @@ impl Outward {
     /// Starts at the last segment of the log, after everything found when it was opened.
     pub fn new(log: &Log) -> Outward {
         let tail = log.segments().last().map(|segment| Log::start_of(*segment));
-        let (peers, held, untold, heirs, buffer, touched) = Default::default();
-        Outward { peers, lanes: Lanes::new(tail), held, untold, heirs, buffer, touched }
+        let (peers, held, untold, heirs, shared, has_left, buffer, touched) = Default::default();
+        Outward { peers, lanes: Lanes::new(tail), held, untold, heirs, shared, has_left, buffer, touched }
     }
 
     pub fn peer(&mut self, index: usize) -> Option<&mut Peer> {
@@ -100,12 +107,14 @@ impl Outward {
                 self.lanes.remove_peer(index);
             }
         }
+        self.remove_shared(client);
     }
 
     /// The stream of this number, if it goes to this peer.
     pub fn stream_of(&self, index: usize, stream: u64) -> Option<u32> {
         let stream = u32::try_from(stream).ok()?;
-        self.lanes.lane(stream).filter(|lane| lane.peer() == index).map(|_| stream)
+        let is_own = self.lanes.lane(stream).is_some_and(|lane| lane.peer() == index);
+        (is_own || self.is_shared_with(stream, index)).then_some(stream)
     }
 
     /// Adds a stream to a peer, and opens it at once if the peer is connected.
@@ -143,6 +152,7 @@ impl Outward {
 
     /// Tells the peers what had to wait for the disk.
     pub fn tell_recorded(&mut self, store: &Store) {
+        self.tell_shared(store);
         for (stream, what) in std::mem::take(&mut self.untold) {
             let is_connected = |peer: usize| self.lanes.is_connected(peer);
             match (self.lanes.lane(stream).is_some_and(|lane| is_connected(lane.peer())), what) {
@@ -170,10 +180,14 @@ impl Outward {
         for stream in self.lanes.streams_of(index).to_vec() {
             self.open(store, stream);
         }
+        self.open_all_shared(store, index);
     }
 
     /// Tells the peer which messages of a stream are no longer here.
     pub fn tell_gone(&mut self, store: &Store, stream: u32) {
+        if self.shared.contains_key(&stream) {
+            return self.finished(store, stream, None);
+        }
         let Some(peer) = self.lanes.lane(stream).filter(|lane| lane.is_ready()).map(|lane| lane.peer())
         else {
             return;
@@ -194,6 +208,7 @@ impl Outward {
         peer.end_connection();
         self.lanes.disconnect(index);
         peer.move_on();
+        self.leave_shared(index);
     }
 
     /// The peer refuses our streams; a new connection asks it again later. Returns the client and the peer's name if
@@ -297,6 +312,7 @@ impl Outward {
             self.lanes.set_tail(next);
         }
         moved |= self.send_held(store, now_ms, &mut expired);
+        self.flush_all();
         Ok((moved, expired))
     }
 
@@ -307,7 +323,11 @@ impl Outward {
         for stream in held {
             let Some(lane) = self.lanes.lane(stream).filter(|lane| lane.is_ready()) else { continue };
             let (before, is_current) = (lane.sent(), lane.is_current());
-            let all = is_current && self.send_held_below(store, stream, u64::MAX, now_ms, expired);
+            let all = match self.shared.contains_key(&stream) {
+                _ if !is_current => false,
+                true => self.hand_out_held(store, stream, u64::MAX, now_ms, expired),
+                false => self.send_held_below(store, stream, u64::MAX, now_ms, expired),
+            };
             moved |= self.lanes.lane(stream).is_some_and(|lane| lane.sent() != before);
             if !all {
                 self.held.insert(stream);
@@ -368,14 +388,22 @@ impl Outward {
         });
         expired.append(&mut pass.expired);
         self.buffer = buffer;
-        for stream in std::mem::take(&mut self.touched) {
-            self.flush(stream);
-        }
+        self.flush_all();
         next
     }
 
-    /// Sends the frame gathered for a lane.
+    /// Sends what is gathered.
+    fn flush_all(&mut self) {
+        for stream in std::mem::take(&mut self.touched) {
+            self.flush(stream);
+        }
+    }
+
+    /// Sends the frames gathered for a lane.
     fn flush(&mut self, stream: u32) {
+        if self.shared.contains_key(&stream) {
+            return self.flush_shared(stream);
+        }
         let Some(mut lane) = self.lanes.lane_mut(stream) else { return };
         if let Some(peer) = self.peers[lane.lane().peer()].as_mut() {
             lane.data_mut().flush(peer);

@@ -1,7 +1,8 @@
-//! Reassigns messages sent to one of a topic's clients that has been away for too long, to another that is present.
+//! Messages to one that are bound to a receiver: those that an earlier build has sent, and those copied for a receiver
+//! of an earlier build. If that receiver is away for too long, they go to the stream that the topic's clients share.
 //!
-//! A message is copied into the other client's stream before it is marked done in the first one, so that it is always
-//! in at least one. A crash in between leaves it in both. Messages sent to all stay where they are.
+//! A message is copied into that stream before it is marked done in the first one, so that it is always in at least
+//! one. A crash in between leaves it in both. Messages sent to all stay where they are.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -80,7 +81,8 @@ impl Reassign {
 impl PeerLoop {
     /// Moves some messages of receivers that have been away for too long.
     pub(super) fn move_on(&mut self) {
-        if self.move_at.is_none_or(|at| at > now()) {
+        let has_left = std::mem::take(&mut self.outward.has_left);
+        if !has_left && self.move_at.is_none_or(|at| at > now()) {
             return;
         }
         let open = self.reassign.open(&self.store.lock());
@@ -98,7 +100,7 @@ impl PeerLoop {
             };
             next = Some(next.map_or(wait, |next: Duration| next.min(wait)));
         }
-        self.move_at = next.map(|wait| now() + wait);
+        self.look_again(next);
     }
 
     /// How long a stream waits for its receiver before others may get its messages, its topic, and its client.
@@ -109,21 +111,18 @@ impl PeerLoop {
         Some((inward.patience?, record.topic.clone(), record.client))
     }
 
-    /// Moves some messages of a stream to another client. Returns false if no other client listens.
+    /// Moves some messages of a stream to the one that the topic's clients share. Returns false if no other client
+    /// listens.
     fn move_some(&mut self, stream: u32, client: u32, topic: &str) -> Result<bool, LogError> {
         let Some((_, members)) = self.members.iter().find(|(other, _)| *other == client) else {
             return Ok(false);
         };
         let own = self.store.lock().clients[client as usize].name.clone();
-        let others: Vec<String> =
-            members.of_topic(topic).map(|member| member.name.clone()).filter(|name| *name != own).collect();
-        if others.is_empty() {
+        if !members.of_topic(topic).any(|member| member.name != own) {
             return Ok(false);
         }
         let found = self.reassign.find(&self.store, stream)?;
-        self.turn += 1;
-        let receiver = Receiver::Client(others[self.turn % others.len()].clone());
-        let to = self.store.stream(&mut self.store.lock(), client, &receiver, topic)?;
+        let to = self.store.stream(&mut self.store.lock(), client, &Receiver::Anyone, topic)?;
         self.reassign.put(&self.store, stream, &found, to)?;
         self.find(to);
         Ok(true)

@@ -41,23 +41,37 @@ impl Store {
         Ok(client)
     }
 
-    /// Handles an Ack: the receiver of a stream has recorded its progress.
-    pub fn acknowledge(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<(), LogError> {
+    /// Handles an Ack: a receiver of a stream has recorded its progress.
+    pub fn acknowledge(
+        &self,
+        state: &mut State,
+        stream: u32,
+        receiver: &str,
+        done: &RangeSet,
+    ) -> Result<(), LogError> {
         let is_logged = state.outbox.get(stream).is_some_and(|of| of.is_logged_upto(done.last()));
         // The receiver does not record its progress on volatile messages.
         if self.mark_reported(state, stream, done)? && is_logged {
-            self.is_heard(state, stream)?;
+            self.is_heard(state, stream, receiver)?;
         }
         Ok(())
     }
 
-    /// Records that the receiver of a stream has heard from the present opening.
-    fn is_heard(&self, state: &mut State, stream: u32) -> Result<(), LogError> {
-        let Some(record) = state.outbox.get(stream).map(|of| &of.record) else { return Ok(()) };
-        let records::Receiver::Client(receiver) = &record.receiver else { return Ok(()) };
-        let of = (record.client, receiver.clone());
+    /// Records that a receiver of a stream has heard from the present opening.
+    fn is_heard(&self, state: &mut State, stream: u32, receiver: &str) -> Result<(), LogError> {
+        let Some(client) = state.outbox.get(stream).map(|of| of.record.client) else { return Ok(()) };
+        let of = (client, receiver.to_owned());
         let (id, opening) = (state.id_for(of.0, &of.1), state.clients[of.0 as usize].opening());
         self.put_known(state, records::Known { client: of.0, receiver: of.1, id, opening })
+    }
+
+    /// Records that a receiver may have messages that a client has sent.
+    pub fn may_have_some(&self, state: &mut State, client: u32, receiver: &str) -> Result<(), LogError> {
+        if state.known.contains_key(&(client, receiver.to_owned())) {
+            return Ok(());
+        }
+        let (id, opening) = (state.id_for(client, receiver), Opening::default());
+        self.put_known(state, records::Known { client, receiver: receiver.to_owned(), id, opening })
     }
 
     /// Gives a client a new id towards one receiver.
@@ -78,6 +92,12 @@ impl Store {
 }
 
 impl State {
+    /// The receivers that may have messages that a client of this store has sent.
+    pub fn known_receivers(&self, client: u32) -> Vec<String> {
+        let own = self.known.keys().filter(|(of, _)| *of == client);
+        own.map(|(_, receiver)| receiver.clone()).collect()
+    }
+
     /// The id under which a receiver knows a client of this store.
     pub fn id_for(&self, client: u32, receiver: &str) -> Id {
         let known = self.known.get(&(client, receiver.to_owned()));

@@ -138,13 +138,7 @@ impl Store {
                     && let Some((_, seq)) =
                         message.destinations().find(|(other, seq)| record.has(*other, *seq))
                 {
-                    goes_on = visit(&FrameEntry {
-                        seq,
-                        accepted_ms: message.accepted_ms,
-                        ttl_ms: (message.ttl_ms > 0).then_some(u64::from(message.ttl_ms)),
-                        flags: message.flags,
-                        body: message.body,
-                    });
+                    goes_on = visit(&message.entry(seq));
                 }
                 goes_on
             })?;

@@ -157,15 +157,6 @@ impl Store {
         }
     }
 
-    /// Changes the receiver of a stream.
-    pub fn hand_over(&self, state: &mut State, stream: u32, receiver: Receiver) -> Result<(), LogError> {
-        let Some(record) = state.outbox.hand_over(stream, receiver).map(|stream| stream.record.write())
-        else {
-            return Ok(());
-        };
-        self.append(state, Urgency::Sync, STREAM, &[&record]).map(drop)
-    }
-
     /// Records what the latest entry of a stream's receiver says: whether it has ended its subscription.
     pub fn set_left(
         &self,
@@ -313,7 +304,9 @@ impl Store {
             return Ok(Some(0));
         }
         let all_done = state.outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
-        self.append(state, Urgency::Control, DONE, &[&records::write_done(stream, &all_done)]).map(Some)
+        let batch = self.append(state, Urgency::Control, DONE, &[&records::write_done(stream, &all_done)])?;
+        state.outbox.set_recorded_in(stream, batch);
+        Ok(Some(batch))
     }
 
     /// Waits until at most `most` of a client's messages are not done. False: the time is over.

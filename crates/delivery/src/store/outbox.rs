@@ -46,6 +46,10 @@ pub struct Stream {
     volatile: Volatile,
     /// The batch that records the last numbers marked as done by this side, of which the receiver does not know.
     pub done_in: u64,
+    /// The batch that records the last numbers marked as done.
+    pub recorded_in: u64,
+    /// The last number when the store was opened.
+    recovered_upto: u64,
     /// Numbers that no message has: they were skipped, or were volatile when the store was closed.
     missing: RangeSet,
 }
@@ -54,6 +58,16 @@ impl Stream {
     /// The number of its next message in `epoch`.
     pub fn next(&self, epoch: u64) -> u64 {
         (self.record.last + 1).max((epoch << EPOCH_SHIFT) + 1)
+    }
+
+    /// The last number when the store was opened; 0: it was empty.
+    pub fn recovered_upto(&self) -> u64 {
+        self.recovered_upto
+    }
+
+    /// Numbers that no message has.
+    pub fn missing(&self) -> &RangeSet {
+        &self.missing
     }
 
     /// Returns true if the log holds unfinished messages up to `seq`.
@@ -125,20 +139,18 @@ impl Outbox {
         }
     }
 
+    /// Notes the batch that records what was marked as done.
+    pub fn set_recorded_in(&mut self, stream: u32, batch: u64) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.recorded_in = batch;
+        }
+    }
+
     /// Records what the latest entry of a stream's receiver says: whether it has ended its subscription.
     pub fn set_left(&mut self, stream: u32, left: bool, seen: records::SeenEntry) {
         if let Some(stream) = self.streams.get_mut(&stream) {
             (stream.record.left, stream.record.seen) = (left, seen);
         }
-    }
-
-    /// A stream of the client on a topic, for messages to one receiver.
-    pub fn find_by_topic(&self, client: u32, topic: &str) -> Option<u32> {
-        let mut records = self.streams.values().map(|stream| &stream.record);
-        let found = records.find(|record| {
-            record.client == client && record.topic == topic && record.receiver != Receiver::Later
-        });
-        found.map(|record| record.number)
     }
 
     /// Adds a stream; the caller writes its record.
@@ -163,26 +175,11 @@ impl Outbox {
                 logged: None,
                 volatile: Volatile::default(),
                 done_in: 0,
+                recorded_in: 0,
+                recovered_upto: 0,
                 missing: RangeSet::default(),
             })
             .into_mut()
-    }
-
-    /// Changes the receiver of a stream.
-    pub fn hand_over(&mut self, stream: u32, receiver: Receiver) -> Option<&Stream> {
-        let record = &mut self.streams.get_mut(&stream)?.record;
-        let old = std::mem::replace(&mut record.receiver, receiver);
-        let key = (record.client, record.receiver.clone(), record.topic.clone());
-        let old = (record.client, old, record.topic.clone());
-        // The messages that the receiver's own stream holds stay ahead of later ones.
-        record.second = self.by_receiver.contains_key(&key);
-        if !record.second {
-            self.by_receiver.insert(key, stream);
-        }
-        if self.by_receiver.get(&old) == Some(&stream) {
-            self.by_receiver.remove(&old);
-        }
-        self.streams.get(&stream)
     }
 
     /// Removes a stream.
@@ -273,6 +270,10 @@ impl Outbox {
         of.record.done.add_all(done, last);
         if of.record.done == before {
             return false;
+        }
+        if of.record.receiver == Receiver::Anyone {
+            // No single receiver knows which numbers between its own have no message.
+            of.record.done.add_all(&of.missing, last);
         }
         let upto = of.record.done.all_upto();
         let gone = of.runs.iter().take_while(|run| run.last <= upto).count();

@@ -21,7 +21,9 @@
 
 use pinnace_stream::RangeSet;
 
-use crate::wire::{Bytes, Id, NAME_MAX, Opening, put_counted, put_number, put_ranges, take_ranges};
+use crate::wire::{
+    Bytes, FrameEntry, Id, NAME_MAX, Opening, put_counted, put_number, put_ranges, take_ranges,
+};
 
 pub const CLIENT: u8 = 2;
 pub const STREAM: u8 = 3;
@@ -363,6 +365,21 @@ impl<'a> MessageRecord<'a> {
             destinations,
             body,
         })
+    }
+
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.ttl_ms > 0 && self.accepted_ms.saturating_add(u64::from(self.ttl_ms)) <= now_ms
+    }
+
+    /// The message under this number, as on the wire.
+    pub fn entry(&self, seq: u64) -> FrameEntry<'a> {
+        FrameEntry {
+            seq,
+            accepted_ms: self.accepted_ms,
+            ttl_ms: (self.ttl_ms > 0).then_some(u64::from(self.ttl_ms)),
+            flags: self.flags,
+            body: self.body,
+        }
     }
 
     pub fn destinations(&self) -> impl Iterator<Item = Destination> + use<'a> {

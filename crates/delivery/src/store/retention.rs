@@ -54,10 +54,15 @@ impl Store {
             return self.stream(state, client, receiver, topic);
         };
         for record in &inheritance.records {
-            if let Err(error) = self.append(state, Urgency::Interval, STREAM, &[&record.write()]) {
-                // Messages of a stream without a record would be lost at a restart.
-                state.outbox.disinherit(&inheritance);
-                return Err(error);
+            match self.append(state, Urgency::Interval, STREAM, &[&record.write()]) {
+                // The receiver gets no message before the record is on the disk: without it, another heir would send
+                // them again.
+                Ok(batch) => state.outbox.set_done_in(inheritance.heir, batch),
+                Err(error) => {
+                    // Messages of a stream without a record would be lost at a restart.
+                    state.outbox.disinherit(&inheritance);
+                    return Err(error);
+                }
             }
         }
         self.append(state, Urgency::Interval, STREAM, &[&inheritance.kept_record.write()])?;

@@ -175,7 +175,7 @@ fn openings_in_which_a_receiver_was_heard_are_remembered() {
         assert!(state.may_have_given(stream, last) && !state.may_have_given(stream, last + 1));
         let done = RangeSet::new(last, Vec::new()).unwrap();
         match number {
-            5 | 20 => store.acknowledge(&mut state, stream, &done).unwrap(),
+            5 | 20 => store.acknowledge(&mut state, stream, "receiver", &done).unwrap(),
             _ => drop(store.mark_done(&mut state, stream, &done).unwrap()),
         }
         if number == 50 {

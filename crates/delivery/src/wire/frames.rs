@@ -1,5 +1,8 @@
 //! Encodes and decodes frames.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 use pinnace_engine::Body;
@@ -14,6 +17,9 @@ const HELLO: u8 = 0x01;
 const OPEN: u8 = 0x02;
 const DATA: u8 = 0x03;
 const GONE: u8 = 0x04;
+const SHARE: u8 = 0x05;
+const WORK: u8 = 0x06;
+const TAKEN: u8 = 0x07;
 const WELCOME: u8 = 0x10;
 const CURSOR: u8 = 0x11;
 const ACK: u8 = 0x12;
@@ -21,6 +27,8 @@ const CREDIT: u8 = 0x13;
 const AGAIN: u8 = 0x14;
 const FINAL: u8 = 0x15;
 const REFUSED: u8 = 0x16;
+const HELD: u8 = 0x17;
+const WANT: u8 = 0x18;
 
 /// The flag of an entry that carries a time to live, used on the wire only.
 const HAS_TTL: u8 = 32;
@@ -28,22 +36,89 @@ const HAS_TTL: u8 = 32;
 /// A frame from a sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromSender<'a> {
-    Hello { version: u64, name: &'a str, id: Id, opening: Opening, receiver: &'a str },
-    Open { stream: u64, topic: &'a str, gone: RangeSet },
+    Hello {
+        version: u64,
+        name: &'a str,
+        id: Id,
+        opening: Opening,
+        receiver: &'a str,
+    },
+    Open {
+        stream: u64,
+        topic: &'a str,
+        gone: RangeSet,
+    },
     Data(Data<'a>),
-    Gone { stream: u64, gone: RangeSet },
+    Gone {
+        stream: u64,
+        gone: RangeSet,
+    },
+    Share {
+        stream: u64,
+        topic: &'a str,
+        gone: RangeSet,
+    },
+    /// Messages of a shared stream: the frame of this index in the receiver's generation.
+    Work {
+        generation: u64,
+        index: u64,
+        data: Data<'a>,
+    },
+    Taken {
+        stream: u64,
+        taken: RangeSet,
+    },
 }
 
 /// A frame from a receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromReceiver<'a> {
-    Welcome { version: u64, name: &'a str, id: Id, known: Opening },
-    Cursor { stream: u64, received: u64, done: RangeSet },
-    Ack { stream: u64, done: RangeSet },
-    Credit { bytes: u64 },
-    Again { stream: u64, received: u64 },
-    Final { stream: u64, first: u64, last: u64, verdict: Verdict, deliveries: u64 },
-    Refused { refusal: Refusal, text: &'a str },
+    Welcome {
+        version: u64,
+        name: &'a str,
+        id: Id,
+        known: Opening,
+    },
+    Cursor {
+        stream: u64,
+        received: u64,
+        done: RangeSet,
+    },
+    Ack {
+        stream: u64,
+        done: RangeSet,
+    },
+    Credit {
+        bytes: u64,
+    },
+    Again {
+        stream: u64,
+        received: u64,
+    },
+    Final {
+        stream: u64,
+        first: u64,
+        last: u64,
+        verdict: Verdict,
+        deliveries: u64,
+    },
+    Refused {
+        refusal: Refusal,
+        text: &'a str,
+    },
+    /// What it has of a shared stream, and how many messages it asks for beyond that in this generation.
+    Held {
+        stream: u64,
+        generation: u64,
+        wanted: u64,
+        held: RangeSet,
+        done: RangeSet,
+    },
+    Want {
+        stream: u64,
+        generation: u64,
+        wanted: u64,
+    },
 }
 
 /// Why a message was given up.
@@ -129,6 +204,16 @@ impl<'a> FromSender<'a> {
             },
             DATA => return Some(FromSender::Data(Data::read(from)?)),
             GONE => FromSender::Gone { stream: from.number()?, gone: take_ranges(&mut from)? },
+            SHARE => FromSender::Share {
+                stream: from.number()?,
+                topic: name(&mut from)?,
+                gone: take_ranges(&mut from)?,
+            },
+            WORK => {
+                let (generation, index) = (from.number()?, from.number()?);
+                return Some(FromSender::Work { generation, index, data: Data::read(from)? });
+            }
+            TAKEN => FromSender::Taken { stream: from.number()?, taken: take_ranges(&mut from)? },
             _ => return None,
         };
         // Of a later version only the beginning is known: enough to refuse it by its version.
@@ -148,19 +233,23 @@ impl<'a> FromSender<'a> {
                 opening.put(&mut to);
                 put_counted(&mut to, receiver.as_bytes());
             }
-            FromSender::Open { stream, topic, gone } => {
-                to.push(OPEN);
-                put_number(&mut to, *stream);
-                put_counted(&mut to, topic.as_bytes());
-                put_ranges(&mut to, gone);
-            }
+            FromSender::Open { stream, topic, gone } => put_open(&mut to, OPEN, *stream, topic, gone),
+            FromSender::Share { stream, topic, gone } => put_open(&mut to, SHARE, *stream, topic, gone),
             FromSender::Data(data) => {
                 Data::begin(&mut to, data.stream, data.prev, data.time);
+                to.extend_from_slice(data.entries.rest());
+            }
+            FromSender::Work { generation, index, data } => {
+                Data::begin_work(&mut to, *generation, *index, (data.stream, data.prev, data.time));
                 to.extend_from_slice(data.entries.rest());
             }
             FromSender::Gone { stream, gone } => {
                 put_numbers(&mut to, GONE, &[*stream]);
                 put_ranges(&mut to, gone);
+            }
+            FromSender::Taken { stream, taken } => {
+                put_numbers(&mut to, TAKEN, &[*stream]);
+                put_ranges(&mut to, taken);
             }
         }
         to
@@ -195,6 +284,18 @@ impl<'a> FromReceiver<'a> {
             REFUSED => {
                 FromReceiver::Refused { refusal: Refusal::read(from.byte()?)?, text: name(&mut from)? }
             }
+            HELD => FromReceiver::Held {
+                stream: from.number()?,
+                generation: from.number()?,
+                wanted: from.number()?,
+                held: take_ranges(&mut from)?,
+                done: take_ranges(&mut from)?,
+            },
+            WANT => FromReceiver::Want {
+                stream: from.number()?,
+                generation: from.number()?,
+                wanted: from.number()?,
+            },
             _ => return None,
         };
         from.is_empty().then_some(said)
@@ -229,6 +330,14 @@ impl<'a> FromReceiver<'a> {
                 to.extend_from_slice(&[REFUSED, *refusal as u8]);
                 put_counted(&mut to, text.as_bytes());
             }
+            FromReceiver::Held { stream, generation, wanted, held, done } => {
+                put_numbers(&mut to, HELD, &[*stream, *generation, *wanted]);
+                put_ranges(&mut to, held);
+                put_ranges(&mut to, done);
+            }
+            FromReceiver::Want { stream, generation, wanted } => {
+                put_numbers(&mut to, WANT, &[*stream, *generation, *wanted]);
+            }
         }
         to
     }
@@ -243,6 +352,11 @@ impl<'a> Data<'a> {
     /// Writes the header of a data frame, without entries.
     pub fn begin(to: &mut Vec<u8>, stream: u64, prev: u64, time: u64) {
         put_numbers(to, DATA, &[stream, prev, time]);
+    }
+
+    /// Writes the header of a frame of a shared stream, without entries. `data`: stream, prev and time.
+    pub fn begin_work(to: &mut Vec<u8>, generation: u64, index: u64, data: (u64, u64, u64)) {
+        put_numbers(to, WORK, &[generation, index, data.0, data.1, data.2]);
     }
 
     /// Writes the header and the step to the first entry. Returns the offset after them.
@@ -272,8 +386,8 @@ impl<'a> Data<'a> {
 impl<'a> FrameEntry<'a> {
     /// Upper bound of the bytes that `put` adds, including those of `Data::begin_at`.
     pub fn bytes_at_most(&self) -> usize {
-        // One byte for the kind, one for the flags, and seven integers.
-        2 + 7 * NUMBER_MAX + self.body.len()
+        // One byte for the kind, one for the flags, and nine integers.
+        2 + 9 * NUMBER_MAX + self.body.len()
     }
 
     fn take(from: &mut Bytes<'a>, prev: u64, time: u64) -> Option<FrameEntry<'a>> {
@@ -341,6 +455,12 @@ fn name<'a>(from: &mut Bytes<'a>) -> Option<&'a str> {
     from.text(NAME_MAX)
 }
 
+fn put_open(to: &mut Vec<u8>, kind: u8, stream: u64, topic: &str, gone: &RangeSet) {
+    put_numbers(to, kind, &[stream]);
+    put_counted(to, topic.as_bytes());
+    put_ranges(to, gone);
+}
+
 fn put_numbers(to: &mut Vec<u8>, kind: u8, numbers: &[u64]) {
     to.push(kind);
     for number in numbers {
@@ -370,100 +490,4 @@ pub fn take_ranges(from: &mut Bytes<'_>) -> Option<RangeSet> {
         later.push((first, end));
     }
     RangeSet::new(upto, later).filter(|done| done.last() < SEQ_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::super::{BEGINS, DEAD, ENDS, VERSION};
-    use super::*;
-
-    #[test]
-    fn what_a_sender_says_comes_back() {
-        let opening = Opening { epoch: 300, mark: u64::MAX };
-        let version = VERSION | 1 << 63;
-        let hello = FromSender::Hello { version, name: "a", id: [7; 16], opening, receiver: "ü" };
-        let open =
-            FromSender::Open { stream: 9, topic: "", gone: RangeSet::new(1 << 50, Vec::new()).unwrap() };
-        let gone = FromSender::Gone { stream: 9, gone: RangeSet::new(3, vec![(5, 9)]).unwrap() };
-        for said in [hello, open, gone] {
-            let frame = said.write();
-            assert_eq!(FromSender::read(&frame).as_ref(), Some(&said));
-            for len in 0..frame.len() {
-                assert_eq!(FromSender::read(&frame[..len]), None);
-            }
-            assert_eq!(FromSender::read(&[&frame[..], &[0]].concat()), None);
-        }
-    }
-
-    #[test]
-    fn of_a_later_version_the_beginning_is_read() {
-        let opening = Opening { epoch: 1, mark: 1 };
-        let later = FromSender::Hello { version: 3, name: "a", id: [7; 16], opening, receiver: "b" };
-        assert_eq!(FromSender::read(&[&later.write()[..], b"more"].concat()), Some(later));
-    }
-
-    #[test]
-    fn what_a_receiver_says_comes_back() {
-        let done = RangeSet::new(4, vec![(6, 6), (9, 1 << 41)]).unwrap();
-        let said = [
-            FromReceiver::Welcome {
-                version: 1,
-                name: "b",
-                id: [1; 16],
-                known: Opening { epoch: 1, mark: 1 << 41 },
-            },
-            FromReceiver::Cursor { stream: 3, received: 1 << 41, done: done.clone() },
-            FromReceiver::Ack { stream: 3, done },
-            FromReceiver::Credit { bytes: 8 << 20 },
-            FromReceiver::Again { stream: 1, received: 0 },
-            FromReceiver::Final { stream: 1, first: 5, last: 7, verdict: Verdict::Deliveries, deliveries: 2 },
-            FromReceiver::Refused { refusal: Refusal::Protocol, text: "no" },
-        ];
-        for said in said {
-            let frame = said.write();
-            assert_eq!(FromReceiver::read(&frame).as_ref(), Some(&said));
-            for len in 0..frame.len() {
-                assert_eq!(FromReceiver::read(&frame[..len]), None);
-            }
-            assert_eq!(FromReceiver::read(&[&frame[..], &[0]].concat()), None);
-        }
-    }
-
-    #[test]
-    fn entries_come_back() {
-        let entry =
-            FrameEntry { seq: 11, accepted_ms: 1003, ttl_ms: None, flags: BEGINS | ENDS, body: b"one" };
-        let other = FrameEntry { seq: 1 << 41, ttl_ms: Some(5), flags: BEGINS | DEAD, body: b"", ..entry };
-        let mut frame = Vec::new();
-        Data::begin(&mut frame, 2, 10, 1000);
-        entry.put(&mut frame, 10, 1000);
-        other.put(&mut frame, 11, 1000);
-        let Some(FromSender::Data(data)) = FromSender::read(&frame) else { panic!() };
-        assert_eq!((data.stream, data.prev), (2, 10));
-        assert_eq!(data.entries().collect::<Vec<_>>(), [Some(entry), Some(other)]);
-        frame.pop();
-        let Some(FromSender::Data(data)) = FromSender::read(&frame) else { panic!() };
-        assert_eq!(data.entries().collect::<Vec<_>>(), [Some(entry), None]);
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_are_too_much(frame in prop::collection::vec(any::<u8>(), 0..80)) {
-            if let Some(said) = FromReceiver::read(&frame) {
-                prop_assert_eq!(&said.write(), &frame);
-            }
-            match FromSender::read(&frame) {
-                Some(FromSender::Data(data)) => {
-                    let numbers: Vec<u64> = data.entries().flatten().map(|entry| entry.seq).collect();
-                    prop_assert!(numbers.is_sorted_by(|a, b| a < b));
-                    prop_assert!(numbers.iter().all(|number| data.prev < *number));
-                }
-                Some(FromSender::Hello { version, .. }) if is_later(version) => {}
-                Some(said) => prop_assert_eq!(&said.write(), &frame),
-                None => {}
-            }
-        }
-    }
 }

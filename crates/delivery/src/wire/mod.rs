@@ -4,13 +4,18 @@
 //! streams and carry their messages; the receiver's frames report progress. This module reads no socket and no clock.
 //!
 //! ```text
-//! conversation = hello (welcome / refused) *( open cursor / data / gone / ack / again / credit / final )
+//! conversation = hello (welcome / refused) *( open cursor / data / gone / ack / again / credit / final
+//!                                           / share held / work / taken / want )
 //!
 //! sender to receiver
 //! hello    = %x01 version name id opening receiver     ; the sender, and the name of the intended receiver
 //! open     = %x02 stream topic done                    ; a stream, and the numbers that the sender no longer has
 //! data     = %x03 stream prev time *entry              ; messages; no others exist between prev and the last entry
 //! gone     = %x04 stream done                          ; the numbers that the sender no longer has now
+//! share    = %x05 stream topic done                    ; a stream that other receivers have a part of
+//! work     = %x06 generation index stream prev time *entry ; messages of a shared stream; prev: the number before the
+//!                                                      ; first
+//! taken    = %x07 stream done                          ; other receivers have these: drop those that wait
 //!
 //! receiver to sender
 //! welcome  = %x10 version name id opening              ; the receiver, and the sender's last opening it heard from
@@ -20,6 +25,9 @@
 //! again    = %x14 stream received                      ; messages after received are missing: resend them
 //! final    = %x15 stream first last verdict deliveries ; will not be handled: the sender makes it a dead letter
 //! refused  = %x16 code text                            ; the conversation ends
+//! held     = %x17 stream generation wanted done done   ; of a shared stream: what waits or is handled, and what is
+//!                                                      ; done; the rest is returned. A new generation begins
+//! want     = %x18 stream generation wanted             ; total of messages asked for in this generation
 //!
 //! entry    = step flags time-since [ttl] length body   ; step: from the previous number; ttl: if its flag is set
 //! flags    = OCTET                                     ; 1 begins, 2 ends, 4 dead letter, 8 compressed, 16 in memory

@@ -22,8 +22,10 @@ impl Features {
     pub const NONE: Features = Features(0);
     /// A block of properties may precede the body of a message.
     pub const PROPERTIES: Features = Features(1);
+    /// Several receivers share a stream.
+    pub const SHARED: Features = Features(2);
     /// All features of this build.
-    pub const ALL: Features = Features::PROPERTIES;
+    pub const ALL: Features = Features(Features::PROPERTIES.0 | Features::SHARED.0);
 
     /// Those that this build and the peer have in common, by the number in the peer's frame.
     pub fn common_with(version: u64) -> Features {

@@ -16,4 +16,5 @@ mod reassign;
 mod retention;
 mod retries;
 mod secrecy;
+mod sharing;
 mod silence;

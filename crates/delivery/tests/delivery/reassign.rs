@@ -110,12 +110,15 @@ fn who_wants_it_waits_for_ever() {
     let sender = client(dir.path(), "sender", "results").reassign_after(None).start().unwrap();
     wait_for(&sender, "work", 1);
     sender.send_to("work", b"0001").unwrap();
-    drop(gone);
+    // It may have handled what it has in hand when it ends.
+    let in_hand = gone.recv(soon()).unwrap();
+    assert_eq!(gone.close(Some(Instant::now())), Err(Error::TimedOut));
     wait_for(&sender, "work", 0);
     let other = client(dir.path(), "other", "work").start().unwrap();
     wait_for(&sender, "work", 1);
     sender.send_to("work", b"0002").unwrap();
     assert_eq!(take(&other), "0002");
+    drop(in_hand);
     let back = client(dir.path(), "gone", "work").start().unwrap();
     assert_eq!(take(&back), "0001");
     sender.wait_pending(0, soon()).unwrap();

@@ -45,6 +45,9 @@ impl Pass<'_> {
 
     fn offer(&mut self, stream: u32, seq: u64, position: Position, message: &MessageRecord<'_>) {
         let Some(mut lane) = self.outward.lanes.offer(stream, seq, position, self.serves) else { return };
+        if self.outward.shared.contains_key(&stream) {
+            return self.offer_shared(stream, seq, position, message);
+        }
         let ttl_ms = (message.ttl_ms > 0).then_some(u64::from(message.ttl_ms));
         let mut has_all = seq == lane.lane().sent() + 1;
         if !has_all {
@@ -53,7 +56,7 @@ impl Pass<'_> {
             let Some(again) = self.outward.lanes.lane_mut(stream) else { return };
             lane = again;
         }
-        if ttl_ms.is_some_and(|ttl_ms| message.accepted_ms.saturating_add(ttl_ms) <= self.now_ms) {
+        if message.is_expired(self.now_ms) {
             // If nothing before it is left to send, the numbers before it expire with it.
             self.expired.push((stream, if has_all { lane.lane().sent() + 1 } else { seq }, seq));
             return;
@@ -80,6 +83,20 @@ impl Pass<'_> {
         }
         entry.put(&mut frame.bytes, prev, frame.time);
     }
+
+    fn offer_shared(&mut self, stream: u32, seq: u64, position: Position, message: &MessageRecord<'_>) {
+        let is_next = self.outward.lanes.lane(stream).is_some_and(|lane| seq == lane.sent() + 1);
+        // Gaps in the numbers may be filled by volatile messages.
+        let mut all =
+            is_next || self.outward.hand_out_held(self.store, stream, seq, self.now_ms, &mut self.expired);
+        if all && message.is_expired(self.now_ms) {
+            return self.expired.push((stream, seq, seq));
+        }
+        all = all && self.outward.hand_out(stream, &message.entry(seq));
+        if !all && let Some(lane) = self.outward.lanes.lane_mut(stream) {
+            lane.stall(position);
+        }
+    }
 }
 
 impl LaneFrame {
@@ -90,15 +107,20 @@ impl LaneFrame {
     /// Sends what is gathered.
     pub(super) fn flush(&mut self, peer: &mut Peer) {
         if !self.bytes.is_empty() {
-            let frame = match self.bytes.len() < HAND_OVER_BYTES {
-                true => Outgoing::Bytes(&self.bytes),
-                false => Outgoing::Body(std::mem::take(&mut self.bytes).into()),
-            };
-            peer.send(frame);
-            if self.bytes.capacity() > HAND_OVER_BYTES {
-                drop(Body::from(std::mem::take(&mut self.bytes)));
-            }
-            self.bytes.clear();
+            LaneFrame::send(&mut self.bytes, peer);
         }
+    }
+
+    /// Sends a frame, and empties it.
+    pub(super) fn send(bytes: &mut Vec<u8>, peer: &mut Peer) {
+        let frame = match bytes.len() < HAND_OVER_BYTES {
+            true => Outgoing::Bytes(bytes),
+            false => Outgoing::Body(std::mem::take(bytes).into()),
+        };
+        peer.send(frame);
+        if bytes.capacity() > HAND_OVER_BYTES {
+            drop(Body::from(std::mem::take(bytes)));
+        }
+        bytes.clear();
     }
 }

@@ -95,6 +95,7 @@ impl Outbox {
             if stream.runs.is_empty() {
                 stream.missing.add_upto(stream.record.last);
             }
+            stream.recovered_upto = stream.record.last;
         }
     }
 }

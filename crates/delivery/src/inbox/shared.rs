@@ -1,0 +1,297 @@
+//! Streams that several receivers share: what this client has of them, and how many messages it asks for.
+
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
+
+use pinnace_stream::{Acceptance, Arrival, Pull, RETURN_AFTER, RangeSet};
+
+use super::flow::{Flow, Message, Taken};
+use super::{Arrived, Frame, GivenUp, Inbox, Origin, Outcome, Waiting};
+use crate::environment::now;
+use crate::store::Incoming;
+use crate::wire::{BEGINS, Data, ENDS};
+
+/// What a flow of a shared stream has in addition.
+#[derive(Default)]
+pub struct SharedPart {
+    pull: Pull,
+    /// The numbers that have arrived and were not returned, and those that are done.
+    pub(super) arrived: RangeSet,
+    /// The frame of which a message was handed out last: the address of its bytes.
+    last_frame: usize,
+    /// The flow is listed in `InboxNews::asking`.
+    is_asking: bool,
+}
+
+/// Messages asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Want {
+    pub of: Incoming,
+    pub generation: u64,
+    /// The total since this generation began.
+    pub wanted: u64,
+}
+
+/// What this client has of a shared stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    pub of: Incoming,
+    pub generation: u64,
+    pub wanted: u64,
+    /// What waits, is handled, or is done.
+    pub held: RangeSet,
+    /// What is certainly done.
+    pub done: RangeSet,
+}
+
+impl SharedPart {
+    /// Takes a number. Returns false for a duplicate.
+    pub(super) fn accept(&mut self, number: u64, acceptance: &Acceptance) -> bool {
+        let is_new = !self.arrived.contains(number) && !acceptance.done().contains(number);
+        self.arrived.add(number, number);
+        is_new
+    }
+
+    /// A message has arrived. `waits`: for a handler.
+    pub(super) fn receive(&mut self, waits: bool) {
+        self.pull.receive();
+        if !waits {
+            self.pull.take(Duration::ZERO, now);
+        }
+    }
+
+    /// A message leaves the queue.
+    pub(super) fn hand_out(&mut self, first: &Arrived) {
+        let frame = first.frame.bytes.as_ptr() as usize;
+        let mut waited = Duration::ZERO;
+        if std::mem::replace(&mut self.last_frame, frame) != frame {
+            waited = first.frame.arrived.map_or(waited, |at| now().saturating_duration_since(at));
+        }
+        self.pull.take(waited, now);
+    }
+}
+
+impl Flow {
+    /// Takes in the messages of a frame of a shared stream.
+    pub(super) fn take_work(
+        &mut self,
+        frame: &Arc<Frame>,
+        generation: u64,
+        index: u64,
+        data: &Data<'_>,
+        largest: usize,
+    ) -> Taken {
+        let Some(shared) = &mut self.shared else { return Taken::dropped(data, Outcome::Nonsense) };
+        match shared.pull.check(generation, index) {
+            Arrival::InTurn => self.take_entries(frame, data, largest),
+            Arrival::Old => Taken::dropped(data, Outcome::Taken),
+            Arrival::Gap => Taken::dropped(data, Outcome::Lost),
+        }
+    }
+
+    /// The count of whole messages that wait.
+    fn waiting(&self) -> u64 {
+        self.queue.iter().filter(|part| part.has(ENDS)).count() as u64
+    }
+
+    /// Begins a generation. `wanted`: the messages asked for at first, if none waits.
+    fn report(&mut self, wanted: u64, done: RangeSet) -> Option<Held> {
+        let waiting = self.waiting();
+        let wanted = if waiting == 0 { wanted } else { 0 };
+        let shared = self.shared.as_mut()?;
+        let (generation, wanted) = shared.pull.restart(waiting, wanted);
+        Some(Held { of: self.origin.of, generation, wanted, held: shared.arrived.clone(), done })
+    }
+
+    /// Drops the messages that wait, except those that `keeps` selects, as if they had never arrived.
+    fn return_some(&mut self, keeps: impl Fn(&Arrived) -> bool) {
+        let Some(shared) = &mut self.shared else { return };
+        let mut returned = RangeSet::default();
+        let (mut unpaid, sender) = (0, self.origin.of.1);
+        self.queue.retain(|part| {
+            if keeps(part) {
+                return true;
+            }
+            returned.add(part.seq, part.seq);
+            // The credit of parts was returned on arrival.
+            unpaid += if part.has(BEGINS | ENDS) { part.cost() } else { 0 };
+            false
+        });
+        if let Some(first) = self.skipping.take() {
+            // The end of a message that is too large will not arrive in this generation.
+            returned.add(first, shared.arrived.last());
+        }
+        shared.arrived = shared.arrived.without(&returned.without(self.acceptance.done()));
+        self.unpaid.push((sender, unpaid));
+    }
+
+    /// Returns messages that have failed.
+    fn return_failed(&mut self, put_off: Vec<Message>) {
+        let mut returned = RangeSet::default();
+        for message in put_off.into_iter().chain(self.again.drain(..)) {
+            message.parts.as_slice().iter().for_each(|part| returned.add(part.seq, part.seq));
+        }
+        if let Some(shared) = &mut self.shared {
+            shared.arrived = shared.arrived.without(&returned.without(self.acceptance.done()));
+        }
+    }
+
+    /// As `want`, for a flow that was listed in `InboxNews::asking`.
+    pub(super) fn asked(&mut self) -> Option<Want> {
+        self.shared.as_mut()?.is_asking = false;
+        self.want()
+    }
+
+    /// What it asks for, if that is new.
+    pub(super) fn want(&mut self) -> Option<Want> {
+        let of = self.origin.of;
+        let shared = self.shared.as_mut()?;
+        let wanted = shared.pull.to_announce()?;
+        Some(Want { of, generation: shared.pull.generation(), wanted })
+    }
+}
+
+impl Inbox {
+    /// Opens or resumes a shared stream, as `open` does. Returns also what this client has of it.
+    pub fn share(
+        &self,
+        of: Incoming,
+        from: &str,
+        topic: &str,
+        noted: &RangeSet,
+        gone: &RangeSet,
+    ) -> (Arc<Origin>, Option<Held>, Vec<(u64, GivenUp)>) {
+        let mut state = self.lock();
+        let (index, is_new) = state.flow_of(of, from, topic);
+        if state.flows[index].shared.is_none() {
+            state.shared.push(index);
+            // The sender may have opened it to this client alone before.
+            let arrived = state.flows[index].all_arrived();
+            state.flows[index].shared = Some(SharedPart { arrived, ..SharedPart::default() });
+        }
+        let flow = &mut state.flows[index];
+        flow.mark_gone(noted);
+        flow.settled = flow.settled.max(gone.all_upto());
+        flow.mark_gone(gone);
+        let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
+        // What was handled since may not be on the disk yet: it is logged first, and acknowledged then.
+        let done = if is_new { flow.acceptance.done().clone() } else { gone.clone() };
+        let held = flow.report(1, done);
+        let origin = flow.origin.clone();
+        state.note(index);
+        self.tell_once(&mut state);
+        (origin, held, given_up)
+    }
+
+    /// The sender has opened a stream to this client alone that was a shared one: an earlier build has its store, or an
+    /// old copy of its store has given the number again. What waits is sent again.
+    pub(super) fn end_sharing(&self, state: &mut MutexGuard<'_, Waiting>, index: usize) {
+        if state.flows[index].shared.is_some() {
+            state.flows[index].return_some(|_| false);
+            self.pay(state, index);
+            state.flows[index].shared = None;
+            state.shared.retain(|other| *other != index);
+        }
+    }
+
+    /// A frame was lost: what has arrived is reported.
+    pub fn report(&self, origin: &Origin) -> Option<Held> {
+        self.lock().flows[origin.flow].report(1, RangeSet::default())
+    }
+
+    /// Other receivers have these numbers: drops those that wait.
+    pub fn mark_taken(&self, origin: &Origin, taken: &RangeSet) {
+        let mut state = self.lock();
+        state.flows[origin.flow].drop_taken(taken);
+        self.pay(&mut state, origin.flow);
+    }
+
+    /// Returns the messages of shared streams that have waited for too long, and when to call this again.
+    pub fn return_waiting(&self) -> (Vec<Held>, Option<Instant>) {
+        let mut state = self.lock();
+        let (time, mut returned, mut next) = (now(), Vec::new(), None);
+        for at in 0..state.shared.len() {
+            let index = state.shared[at];
+            let flow = &mut state.flows[index];
+            let front = flow.queue.iter().find(|part| !flow.acceptance.done().contains(part.seq));
+            let Some(since) = front.and_then(|part| part.frame.arrived) else { continue };
+            let due = since + RETURN_AFTER;
+            if due > time {
+                next = Some(next.map_or(due, |next: Instant| next.min(due)));
+                continue;
+            }
+            flow.return_some(|_| false);
+            returned.extend(flow.report(0, RangeSet::default()));
+            self.pay(&mut state, index);
+        }
+        (returned, next)
+    }
+
+    /// The client ends: returns all messages of shared streams that no handler has.
+    pub fn return_all(&self) -> Vec<Held> {
+        let mut state = self.lock();
+        let put_off: Vec<Message> = std::mem::take(&mut state.later).into_values().collect();
+        let mut returned = Vec::new();
+        for at in 0..state.shared.len() {
+            let index = state.shared[at];
+            let flow = &mut state.flows[index];
+            let own = put_off.iter().filter(|message| message.parts.first().frame.origin.flow == index);
+            let own: Vec<Message> = own.cloned().collect();
+            flow.return_failed(own);
+            flow.return_some(|_| false);
+            returned.extend(flow.report(0, RangeSet::default()));
+        }
+        returned
+    }
+
+    /// Returns the credit of messages that need no handling.
+    fn pay(&self, state: &mut MutexGuard<'_, Waiting>, index: usize) {
+        for (sender, bytes) in std::mem::take(&mut state.flows[index].unpaid) {
+            state.news.pay_back(sender, bytes);
+            self.tell_once(state);
+        }
+    }
+
+    /// A handler asks for a message, and none is here.
+    pub(super) fn ask(&self, state: &mut MutexGuard<'_, Waiting>) {
+        if state.shared.is_empty() {
+            return;
+        }
+        let time = now();
+        for at in 0..state.shared.len() {
+            let index = state.shared[at];
+            let flow = &mut state.flows[index];
+            if let Some(shared) = flow.shared.as_mut().filter(|_| flow.held_until.is_none()) {
+                shared.pull.ask(time);
+                self.ask_more(state, index);
+            }
+        }
+    }
+
+    /// Has the peer loop announce what a flow asks for, if that is urgent.
+    #[inline]
+    pub(super) fn ask_more(&self, state: &mut MutexGuard<'_, Waiting>, index: usize) {
+        let Some(shared) = &mut state.flows[index].shared else { return };
+        if shared.pull.is_urgent() && !std::mem::replace(&mut shared.is_asking, true) {
+            state.news.asking.push(index);
+            self.tell_once(state);
+        }
+    }
+}
+
+impl Flow {
+    /// The numbers that have arrived, and those that are done.
+    fn all_arrived(&self) -> RangeSet {
+        let mut arrived = self.acceptance.done().clone();
+        arrived.add_upto(self.acceptance.received());
+        arrived
+    }
+
+    fn drop_taken(&mut self, taken: &RangeSet) {
+        self.return_some(|part| !taken.contains(part.seq));
+        let waiting = self.waiting();
+        if let Some(shared) = &mut self.shared {
+            shared.pull.forget_earlier(waiting);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Streams of which other receivers have a part.
+
+use std::time::Instant;
+
+use pinnace_stream::RangeSet;
+
+use super::Inward;
+use crate::environment::now;
+use crate::inbox::{Held, Want};
+use crate::store::Store;
+use crate::wire::FromReceiver;
+
+impl Inward {
+    pub(super) fn on_share(&mut self, store: &Store, from: u32, stream: u64, topic: &str, gone: &RangeSet) {
+        let Some((of, name, noted)) = self.begin_stream(store, from, stream, topic) else { return };
+        let (origin, held, given_up) = self.inbox.share(of, &name, topic, &noted, gone);
+        if let Some(session) = self.sessions.get_mut(&from) {
+            session.streams.insert(stream, origin);
+        }
+        held.into_iter().for_each(|held| self.say_held(from, held));
+        for (last, given_up) in given_up {
+            self.say_final(from, stream, last, given_up);
+        }
+    }
+
+    pub(super) fn on_taken(&mut self, from: u32, stream: u64, taken: &RangeSet) {
+        let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream));
+        if let Some(origin) = origin {
+            self.inbox.mark_taken(origin, taken);
+        }
+    }
+
+    /// A frame of a shared stream was lost.
+    pub(super) fn report(&mut self, from: u32, stream: u64) {
+        let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream)).cloned();
+        if let Some(held) = origin.and_then(|origin| self.inbox.report(&origin)) {
+            self.say_held(from, held);
+        }
+    }
+
+    /// Returns messages that have waited for too long to their senders.
+    pub fn return_waiting(&mut self) {
+        if self.return_at.is_none_or(|at| at > now()) {
+            return;
+        }
+        let (returned, next) = self.inbox.return_waiting();
+        self.return_at = next;
+        for held in returned {
+            if let Some(from) = self.session_of(&held.of) {
+                self.say_held(from, held);
+            }
+        }
+    }
+
+    /// The client ends: returns what no handler has. Returns true if there are shared streams.
+    pub(super) fn say_returned(&mut self) -> bool {
+        let returned = self.inbox.return_all();
+        let any = !returned.is_empty();
+        for held in returned {
+            if let Some(from) = self.session_of(&held.of) {
+                self.say_held(from, held);
+            }
+        }
+        any
+    }
+
+    /// When to call `return_waiting`.
+    pub fn return_at(&self) -> Option<Instant> {
+        self.return_at
+    }
+
+    fn say_held(&self, to: u32, held: Held) {
+        let Held { of: (_, _, stream), generation, wanted, held, done } = held;
+        self.say(to, &FromReceiver::Held { stream, generation, wanted, held, done });
+    }
+
+    pub(super) fn say_want(&self, want: Want) {
+        let Want { of, generation, wanted } = want;
+        if let Some(from) = self.session_of(&of) {
+            self.say(from, &FromReceiver::Want { stream: of.2, generation, wanted });
+        }
+    }
+}

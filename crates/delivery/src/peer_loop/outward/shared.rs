@@ -1,0 +1,438 @@
+//! Streams whose messages several receivers share.
+//!
+//! Such a stream has one lane, whose peer is none of the receivers and has endless credit. A message that the lane
+//! offers goes to the receiver that `Dispatch` chooses, and is charged to that receiver's credit; if there is none, the
+//! lane stalls, until a receiver asks for more. Numbers that become free again lie behind the lane, which then resumes
+//! at the first of them and skips those that are assigned or done.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use pinnace_engine::Outgoing;
+use pinnace_stream::{Dispatch, RangeSet};
+
+use super::pass::LaneFrame;
+use super::{Expired, Outward};
+use crate::environment::now;
+use crate::peer_loop::peer::Peer;
+use crate::store::Store;
+use crate::wire::{BEGINS, COST, Data, ENDS, FRAME_BYTES, Features, FrameEntry, FromSender, make_room};
+
+/// A receiver is told what is done when it knows this many ranges, of which it could forget most, or lacks this many
+/// numbers.
+const MANY_RANGES: usize = 8;
+const MANY_NUMBERS: u64 = 64;
+
+/// A shared stream.
+pub(in crate::peer_loop) struct SharedStream {
+    pub client: u32,
+    topic: String,
+    /// The index of the lane's peer.
+    own_peer: usize,
+    dispatch: Dispatch,
+    /// The frames gathered during a read, by member.
+    frames: Vec<WorkFrame>,
+    /// Connected receivers that do not know shared streams.
+    pub older: BTreeSet<usize>,
+    /// Messages up to this number were recovered when the store was opened, and receivers that may have some of them:
+    /// until these have reported, or were away for too long, no receiver gets such a message.
+    recovered_upto: u64,
+    unreported: Vec<String>,
+    since: Instant,
+    /// What is done, according to the disk.
+    recorded: RangeSet,
+    /// What is done, and the batch that records it; and the peers that are told then.
+    to_record: Option<(u64, RangeSet)>,
+    to_tell: BTreeSet<usize>,
+}
+
+/// A frame that is gathered for a receiver.
+#[derive(Default)]
+struct WorkFrame {
+    bytes: Vec<u8>,
+    prev: u64,
+    time: u64,
+}
+
+/// What a receiver has of a shared stream.
+pub struct Report {
+    pub generation: u64,
+    pub wanted: u64,
+    pub held: RangeSet,
+}
+
+impl WorkFrame {
+    fn flush(&mut self, peer: Option<&mut Peer>) {
+        if let Some(peer) = peer.filter(|_| !self.bytes.is_empty()) {
+            LaneFrame::send(&mut self.bytes, peer);
+        }
+        self.bytes.clear();
+    }
+}
+
+impl Outward {
+    /// Begins to share a stream. `known`: the receivers of its topic that may have messages from an earlier opening of
+    /// the store.
+    pub fn begin_sharing(&mut self, store: &Store, stream: u32, known: &[String]) {
+        if !self.shared.contains_key(&stream) {
+            return self.add_shared(store, stream, known);
+        }
+        let Some(shared) = self.shared.get_mut(&stream).filter(|shared| !shared.unreported.is_empty()) else {
+            return;
+        };
+        shared.unreported.retain(|name| known.contains(name));
+        self.resume_shared(store, stream);
+    }
+
+    /// Adds a receiver of a shared stream.
+    pub fn share(&mut self, store: &Store, stream: u32, peer: usize) {
+        let Some(shared) = self.shared.get_mut(&stream) else { return };
+        let is_new = !shared.dispatch.has(peer);
+        shared.dispatch.join(peer, now());
+        // It may have listened earlier, and be ready.
+        self.lanes.grant(shared.own_peer, u64::MAX);
+        if is_new && self.lanes.is_connected(peer) {
+            self.open_shared(store, stream, peer);
+        }
+    }
+
+    fn add_shared(&mut self, store: &Store, stream: u32, known: &[String]) {
+        let state = store.lock();
+        let Some(of) = state.outbox.get(stream) else { return };
+        let (client, topic) = (of.record.client, of.record.topic.clone());
+        let recovered_upto = of.recovered_upto();
+        let recorded = of.record.done.clone();
+        drop(state);
+        let own_peer = self.lanes.add_peer(u64::MAX);
+        self.peers.push(None);
+        self.lanes.add_lane(stream, own_peer, LaneFrame::new(&topic));
+        let unreported = if recovered_upto > recorded.all_upto() { known.to_vec() } else { Vec::new() };
+        let (dispatch, frames, older, to_record, to_tell) = Default::default();
+        self.shared.insert(
+            stream,
+            SharedStream {
+                client,
+                topic,
+                own_peer,
+                dispatch,
+                frames,
+                older,
+                recovered_upto,
+                unreported,
+                since: now(),
+                recorded,
+                to_record,
+                to_tell,
+            },
+        );
+    }
+
+    /// The receivers of a shared stream.
+    pub fn sharers(&self, stream: u32) -> Vec<usize> {
+        self.shared.get(&stream).map(|shared| shared.dispatch.peers().collect()).unwrap_or_default()
+    }
+
+    /// A receiver of a shared stream no longer listens on its topic.
+    pub fn stop_sharing(&mut self, stream: u32, peer: usize) {
+        if let Some(shared) = self.shared.get_mut(&stream) {
+            shared.dispatch.stop(peer);
+            shared.older.remove(&peer);
+        }
+    }
+
+    pub(super) fn is_shared_with(&self, stream: u32, peer: usize) -> bool {
+        self.shared.get(&stream).is_some_and(|shared| shared.dispatch.has(peer))
+    }
+
+    fn shared_with(&self, peer: usize) -> Vec<u32> {
+        self.shared
+            .iter()
+            .filter(|(_, shared)| shared.dispatch.has(peer))
+            .map(|(stream, _)| *stream)
+            .collect()
+    }
+
+    /// The peer accepts our streams.
+    pub(super) fn open_all_shared(&mut self, store: &Store, peer: usize) {
+        self.shared_with(peer).into_iter().for_each(|stream| self.open_shared(store, stream, peer));
+    }
+
+    fn open_shared(&mut self, store: &Store, stream: u32, index: usize) {
+        let (Some(shared), Some(Some(peer))) = (self.shared.get_mut(&stream), self.peers.get_mut(index))
+        else {
+            return;
+        };
+        if !peer.features.has(Features::SHARED) {
+            shared.older.insert(index);
+            return;
+        }
+        let (done, recorded_in) = recorded_done(store, stream);
+        if is_on_disk(store, recorded_in) {
+            shared.recorded = done;
+        } else {
+            shared.to_tell.insert(index);
+            shared.to_record.get_or_insert((recorded_in, done));
+        }
+        let gone = shared.recorded.clone();
+        peer.send(Outgoing::Bytes(
+            &FromSender::Share { stream: u64::from(stream), topic: &shared.topic, gone }.write(),
+        ));
+    }
+
+    /// The connection to a receiver is lost.
+    pub(super) fn leave_shared(&mut self, peer: usize) {
+        for stream in self.shared_with(peer) {
+            let Some(shared) = self.shared.get_mut(&stream) else { continue };
+            shared.dispatch.disconnect(peer, now());
+            shared.older.remove(&peer);
+            shared.to_tell.remove(&peer);
+            if shared.dispatch.connected().next().is_none() {
+                self.lanes.disconnect(shared.own_peer);
+            }
+            self.has_left = true;
+        }
+    }
+
+    /// A receiver says what it has. The store has recorded what it says is done.
+    pub fn reported(&mut self, store: &Store, stream: u32, index: usize, report: &Report) {
+        let done = done_of(store, stream);
+        let Some(shared) = self.shared.get_mut(&stream) else { return };
+        shared.dispatch.finish(&done);
+        let Report { generation, wanted, held } = report;
+        let reported = shared.dispatch.report(index, *generation, *wanted, held, &done);
+        let peer = self.peers.get_mut(index).and_then(Option::as_mut);
+        if let Some(peer) = peer {
+            shared.unreported.retain(|name| *name != peer.name);
+            if reported.taken.last() > 0 {
+                let taken = FromSender::Taken { stream: u64::from(stream), taken: reported.taken };
+                peer.send(Outgoing::Bytes(&taken.write()));
+            }
+        }
+        self.resume_shared(store, stream);
+    }
+
+    /// A receiver asks for more.
+    pub fn wanted(&mut self, stream: u32, peer: usize, generation: u64, wanted: u64) {
+        let Some(shared) = self.shared.get_mut(&stream) else { return };
+        shared.dispatch.want(peer, generation, wanted);
+        self.lanes.grant(shared.own_peer, u64::MAX);
+    }
+
+    /// A receiver grants credit.
+    pub fn grant(&mut self, peer: usize, bytes: u64) {
+        self.lanes.grant(peer, bytes);
+        for stream in self.shared_with(peer) {
+            self.lanes.grant(self.shared[&stream].own_peer, u64::MAX);
+        }
+    }
+
+    /// Resumes the lane of a shared stream at the first number that is neither assigned nor done.
+    pub fn resume_shared(&mut self, store: &Store, stream: u32) {
+        let Some(shared) = self.shared.get_mut(&stream) else { return };
+        if shared.dispatch.connected().next().is_none() {
+            return;
+        }
+        if !self.lanes.is_connected(shared.own_peer) {
+            self.lanes.connect(shared.own_peer);
+            self.lanes.grant(shared.own_peer, u64::MAX);
+        }
+        let skipped = shared.skipped(store, stream);
+        let sent = skipped.next_missing(0) - 1;
+        let position = store.lock().outbox.get(stream).and_then(|of| of.position_after(sent));
+        if self.lanes.resume(stream, sent, skipped, position) {
+            self.held.insert(stream);
+        }
+    }
+
+    /// What no further receiver may get now: what is done, is assigned, or may be in a receiver that has not reported.
+    pub fn skipped_of(&self, store: &Store, stream: u32) -> RangeSet {
+        self.shared.get(&stream).map(|shared| shared.skipped(store, stream)).unwrap_or_default()
+    }
+
+    /// Numbers of a stream are done. `by`: the receiver that has reported them, and the numbers that it knows.
+    pub fn finished(&mut self, store: &Store, stream: u32, by: Option<(usize, &RangeSet)>) {
+        let Some(shared) = self.shared.get_mut(&stream) else { return };
+        let (done, recorded_in) = recorded_done(store, stream);
+        shared.dispatch.finish(&done);
+        match by {
+            None => shared.to_tell.extend(shared.dispatch.connected()),
+            Some((peer, known)) => {
+                let (ranges, needed) = (known.later().len(), done.later().len());
+                let lacks = done.all_upto().saturating_sub(known.all_upto());
+                if (ranges > MANY_RANGES && ranges > 2 * needed) || lacks >= MANY_NUMBERS {
+                    shared.to_tell.insert(peer);
+                }
+            }
+        }
+        if !shared.to_tell.is_empty() && shared.to_record.is_none() {
+            shared.to_record = Some((recorded_in, done));
+        }
+    }
+
+    /// Tells receivers what is done once the disk has the record of it.
+    pub(super) fn tell_shared(&mut self, store: &Store) {
+        for (stream, shared) in &mut self.shared {
+            let Some((batch, _)) = &shared.to_record else { continue };
+            if !is_on_disk(store, *batch) {
+                continue;
+            }
+            let Some((_, done)) = shared.to_record.take() else { continue };
+            let gone = FromSender::Gone { stream: u64::from(*stream), gone: done.clone() }.write();
+            shared.recorded = done;
+            for peer in std::mem::take(&mut shared.to_tell) {
+                if let Some(Some(peer)) = self.peers.get_mut(peer) {
+                    peer.send(Outgoing::Bytes(&gone));
+                }
+            }
+        }
+    }
+
+    /// Frees the messages of receivers of a client's streams that were away for `patience`. Returns when to call it
+    /// again.
+    pub fn free_shared(&mut self, store: &Store, client: u32, patience: Duration) -> Option<Instant> {
+        let (time, mut next) = (now(), None);
+        let own = self.shared.iter_mut().filter(|(_, shared)| shared.client == client);
+        let mut freed = Vec::new();
+        for (stream, shared) in own {
+            let (free, due) = shared.dispatch.free_after(time, patience);
+            let mut is_freed = free.last() > 0;
+            let mut known_at = None;
+            if !shared.unreported.is_empty() {
+                known_at = Some(shared.since + patience).filter(|at| *at > time);
+                if known_at.is_none() {
+                    shared.unreported.clear();
+                    is_freed = true;
+                }
+            }
+            if is_freed {
+                freed.push(*stream);
+            }
+            next = [next, due, known_at].into_iter().flatten().min();
+        }
+        freed.into_iter().for_each(|stream| self.resume_shared(store, stream));
+        next
+    }
+
+    /// Removes the shared streams of a client.
+    pub(super) fn remove_shared(&mut self, client: u32) {
+        for (_, shared) in self.shared.extract_if(.., |_, shared| shared.client == client) {
+            self.lanes.remove_peer(shared.own_peer);
+        }
+    }
+
+    /// Sends the frames gathered for a shared stream.
+    pub(super) fn flush_shared(&mut self, stream: u32) {
+        let Some(shared) = self.shared.get_mut(&stream) else { return };
+        for (member, frame) in shared.frames.iter_mut().enumerate() {
+            frame.flush(self.peers[shared.dispatch.peer(member)].as_mut());
+        }
+        shared.dispatch.end_burst();
+    }
+
+    /// Sends a message that the lane of a shared stream offers. Returns false if no receiver can take it now.
+    pub(super) fn hand_out(&mut self, stream: u32, entry: &FrameEntry<'_>) -> bool {
+        let (Some(shared), lanes) = (self.shared.get_mut(&stream), &self.lanes) else { return false };
+        let (begins, ends) = (entry.flags & BEGINS != 0, entry.flags & ENDS != 0);
+        let Some(member) = shared.dispatch.choose(entry.seq, begins, |peer| lanes.has_credit(peer)) else {
+            return false;
+        };
+        let index = shared.dispatch.peer(member);
+        let Some(peer) = self.peers[index].as_mut() else { return false };
+        let (flags, body) = peer.fit(entry.flags, entry.body);
+        let entry = FrameEntry { flags, body: &body, ..*entry };
+        if shared.frames.len() <= member {
+            shared.frames.resize_with(member + 1, WorkFrame::default);
+        }
+        let frame = &mut shared.frames[member];
+        if frame.bytes.len() + entry.bytes_at_most() > FRAME_BYTES {
+            frame.flush(Some(peer));
+        }
+        make_room(&mut frame.bytes, &entry);
+        if frame.bytes.is_empty() {
+            let (generation, at) = shared.dispatch.send_frame(member);
+            (frame.prev, frame.time) = (entry.seq - 1, entry.accepted_ms);
+            let data = (u64::from(stream), frame.prev, frame.time);
+            Data::begin_work(&mut frame.bytes, generation, at, data);
+            if self.touched.last() != Some(&stream) {
+                self.touched.push(stream);
+            }
+        }
+        entry.put(&mut frame.bytes, frame.prev, frame.time);
+        frame.prev = entry.seq;
+        shared.dispatch.assign(member, entry.seq, ends);
+        self.lanes.spend(index, COST + entry.body.len() as u64);
+        if let Some(mut lane) = self.lanes.lane_mut(stream) {
+            // The lane's own credit has no end.
+            let _ = lane.advance_to(entry.seq, 0);
+        }
+        true
+    }
+
+    /// Sends a shared stream's volatile messages with numbers below `below`. Returns false if some must wait.
+    pub(super) fn hand_out_held(
+        &mut self,
+        store: &Store,
+        stream: u32,
+        below: u64,
+        now_ms: u64,
+        expired: &mut Vec<Expired>,
+    ) -> bool {
+        let tail = self.lanes.tail();
+        let Some(mut at) = self.lanes.lane(stream).map(|lane| lane.sent()) else { return true };
+        loop {
+            let run = store.lock().outbox.held_after(stream, at);
+            let Some(run) = run.filter(|run| run.of.first < below) else { return true };
+            let of = run.of;
+            at = of.last;
+            if of.is_expired(now_ms) {
+                expired.push((stream, of.first, of.last));
+                continue;
+            }
+            // The logged messages before them must be sent first.
+            let mut all = below < u64::MAX || of.after.is_none_or(|after| Some(after) < tail);
+            if all {
+                run.visit(|entry| {
+                    let is_due = self
+                        .lanes
+                        .lane(stream)
+                        .is_some_and(|lane| entry.seq > lane.sent() && !lane.done().contains(entry.seq));
+                    all = all && (!is_due || self.hand_out(stream, entry));
+                });
+            }
+            if !all {
+                return false;
+            }
+        }
+    }
+}
+
+impl SharedStream {
+    fn skipped(&self, store: &Store, stream: u32) -> RangeSet {
+        let mut skipped = done_of(store, stream);
+        skipped.add_all(&self.dispatch.assigned(), u64::MAX);
+        if !self.unreported.is_empty() {
+            skipped.add_upto(self.recovered_upto);
+        }
+        skipped
+    }
+}
+
+/// What is done of a stream, and the batch that records it.
+fn recorded_done(store: &Store, stream: u32) -> (RangeSet, u64) {
+    let state = store.lock();
+    state.outbox.get(stream).map(|of| (of.record.done.clone(), of.recorded_in)).unwrap_or_default()
+}
+
+/// Returns true if a batch of the log is on the disk; 0: there is none.
+fn is_on_disk(store: &Store, batch: u64) -> bool {
+    batch == 0 || store.log().progress().is_ok_and(|(_, durable)| batch <= durable)
+}
+
+/// What is done of a stream, and the numbers that no message has.
+fn done_of(store: &Store, stream: u32) -> RangeSet {
+    let state = store.lock();
+    let Some(of) = state.outbox.get(stream) else { return RangeSet::default() };
+    let mut done = of.record.done.clone();
+    done.add_all(of.missing(), u64::MAX);
+    done
+}

@@ -1,0 +1,147 @@
+//! Messages to one: each stream of them is shared by the clients that listen on its topic.
+
+use std::time::{Duration, Instant};
+
+use pinnace_stream::RangeSet;
+
+use super::PeerLoop;
+use super::outward::Report;
+use crate::environment::now;
+use crate::log::LogError;
+use crate::store::Wanted;
+use crate::store::records::Receiver;
+
+/// Messages are copied for a receiver that does not know shared streams as long as it has fewer than this many.
+const FEW: u64 = 64;
+/// Bytes of bodies copied at once, unless the only message is larger; and the most messages.
+const COPY_BYTES: usize = 64 << 10;
+
+impl PeerLoop {
+    /// Finds the receivers of a shared stream.
+    pub(super) fn find_sharers(&mut self, stream: u32) {
+        let state = self.store.lock();
+        let Some(of) = state.outbox.get(stream) else { return };
+        let (client, topic) = (of.record.client, of.record.topic.clone());
+        let sender = state.clients[client as usize].clone();
+        drop(state);
+        let Some((_, members)) = self.members.iter().find(|(other, _)| *other == client) else { return };
+        let members = members.clone();
+        let others = |name: &&str| *name != sender.name;
+        // Until the registry has answered, each receiver may be one of this topic.
+        let has_answered = members.iter().chain(members.away()).next().is_some();
+        let is_of_topic = |name: &str| match members.find(name) {
+            Some(member) => member.listens_on(&topic),
+            None => !has_answered,
+        };
+        let mut known = self.store.lock().known_receivers(client);
+        known.retain(|name| is_of_topic(name));
+        self.outward.begin_sharing(&self.store, stream, &known);
+        for member in members.of_topic(&topic).filter(|member| others(&member.name.as_str())) {
+            if let Some(peer) = self.connect(&sender, &member.name, &member.endpoint) {
+                self.outward.share(&self.store, stream, peer);
+            }
+        }
+        for peer in self.outward.sharers(stream) {
+            let name = self.outward.peer(peer).map(|peer| peer.name.clone()).unwrap_or_default();
+            // A receiver that the registry does not show may live: a registry can lose its entry.
+            if members.find(&name).is_some_and(|member| !member.listens_on(&topic)) {
+                self.outward.stop_sharing(stream, peer);
+            }
+        }
+        self.move_at = Some(now());
+    }
+
+    /// Handles a Held: what a receiver has of a shared stream.
+    pub(super) fn was_reported(&mut self, index: usize, stream: u32, report: &Report, done: &RangeSet) {
+        let last = report.held.last().max(done.last());
+        if !self.store.lock().may_have_given(stream, last) {
+            return self.part(index);
+        }
+        // A failure of the log is reported elsewhere.
+        let _ = self.store.mark_reported(&mut self.store.lock(), stream, done);
+        let name = self.outward.peer(index).map(|peer| (peer.client, peer.name.clone()));
+        if let Some((client, name)) = name {
+            let _ = self.store.may_have_some(&mut self.store.lock(), client, &name);
+        }
+        self.outward.reported(&self.store, stream, index, report);
+        self.outward.finished(&self.store, stream, Some((index, done)));
+    }
+
+    /// Handles an Ack.
+    pub(super) fn was_acknowledged(&mut self, index: usize, stream: u32, done: &RangeSet) {
+        let Some(name) = self.outward.peer(index).map(|peer| peer.name.clone()) else { return };
+        // A failure of the log is reported elsewhere.
+        let _ = self.store.acknowledge(&mut self.store.lock(), stream, &name, done);
+        self.outward.finished(&self.store, stream, Some((index, done)));
+    }
+
+    /// Frees messages of receivers that were away for too long. Returns when to call it again.
+    pub(super) fn free_shared(&mut self) -> Option<Instant> {
+        let mut next: Option<Instant> = None;
+        for at in 0..self.inward.len() {
+            let (client, patience) = (self.inward[at].client.number, self.inward[at].patience);
+            let due = patience.and_then(|patience| self.outward.free_shared(&self.store, client, patience));
+            next = next.into_iter().chain(due).min();
+        }
+        next
+    }
+
+    /// Copies messages of shared streams for receivers that do not know shared streams.
+    pub(super) fn copy_for_older(&mut self) {
+        let older: Vec<(u32, usize)> = self
+            .outward
+            .shared
+            .iter()
+            .flat_map(|(stream, shared)| shared.older.iter().map(|peer| (*stream, *peer)))
+            .collect();
+        for (stream, peer) in older {
+            // Without room now, it is tried again.
+            let _ = self.copy_some(stream, peer);
+        }
+    }
+
+    fn copy_some(&mut self, stream: u32, index: usize) -> Result<(), LogError> {
+        let Some(peer) = self.outward.peer(index) else { return Ok(()) };
+        let receiver = Receiver::Client(peer.name.clone());
+        let (last, own, topic, client) = {
+            let state = self.store.lock();
+            let Some(of) = state.outbox.get(stream) else { return Ok(()) };
+            let (client, topic) = (of.record.client, of.record.topic.clone());
+            let own = state.outbox.find(client, &receiver, &topic);
+            let pending = own.and_then(|own| state.outbox.get(own)).map_or(0, |own| own.pending());
+            if pending >= FEW {
+                return Ok(());
+            }
+            (of.record.last, own, topic, client)
+        };
+        let skipped = self.outward.skipped_of(&self.store, stream);
+        let first = skipped.next_missing(0);
+        if first > last {
+            return Ok(());
+        }
+        let wanted = Wanted {
+            range: first..=last,
+            enough_bytes: COPY_BYTES,
+            filter: &|entry| !skipped.contains(entry.seq),
+        };
+        let found = self.store.messages(stream, &wanted)?;
+        if found.list.is_empty() {
+            return Ok(());
+        }
+        let own = match own {
+            Some(own) => own,
+            None => self.store.stream(&mut self.store.lock(), client, &receiver, &topic)?,
+        };
+        self.store.transfer(&mut self.store.lock(), stream, &found, own)?;
+        self.outward.finished(&self.store, stream, None);
+        self.outward.resume_shared(&self.store, stream);
+        self.find(own);
+        Ok(())
+    }
+
+    /// When shared streams and streams to receivers that are away are to be looked at again.
+    pub(super) fn look_again(&mut self, wait: Option<Duration>) {
+        let next = self.free_shared();
+        self.move_at = wait.map(|wait| now() + wait).into_iter().chain(next).min();
+    }
+}

@@ -1,0 +1,202 @@
+//! Work queues: messages to one, which the clients that listen on a topic share.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use pinnace_delivery::{Builder, Client, Cursor, Durability, Options};
+
+fn soon() -> Option<Instant> {
+    Some(Instant::now() + Duration::from_secs(20))
+}
+
+fn client(dir: &Path, name: &str, topic: &str) -> Builder {
+    let registry = format!("dir://{}", dir.join("registry").display());
+    Client::builder(name, topic).data_dir(dir.join(name)).registry(&registry)
+}
+
+fn send_numbers(sender: &Client, count: u32) {
+    let options = Options { durability: Durability::Interval, deadline: soon(), ..Options::default() };
+    (0..count).for_each(|number| sender.send("work", &number.to_le_bytes(), &options).unwrap());
+}
+
+fn number_of(body: &[u8]) -> u32 {
+    u32::from_le_bytes(body.try_into().unwrap())
+}
+
+/// Workers that handle messages until all are handled. Returns what each has handled, in its order.
+fn work(workers: &[(&Client, Duration)], sender: &Client) -> Vec<Vec<u32>> {
+    let handled: Vec<Mutex<Vec<u32>>> = workers.iter().map(|_| Mutex::default()).collect();
+    std::thread::scope(|scope| {
+        for ((worker, each), handled) in workers.iter().zip(&handled) {
+            scope.spawn(move || {
+                while sender.pending() > 0 {
+                    let wait = Instant::now() + Duration::from_millis(20);
+                    let Ok(delivery) = worker.recv(Some(wait)) else { continue };
+                    handled.lock().unwrap().push(number_of(delivery.body()));
+                    busy(*each);
+                    delivery.ack();
+                }
+            });
+        }
+    });
+    handled.into_iter().map(|handled| handled.into_inner().unwrap()).collect()
+}
+
+/// Work that takes a time.
+fn busy(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
+    }
+}
+
+fn is_exact(handled: &[Vec<u32>], count: u32) {
+    let all: BTreeSet<u32> = handled.iter().flatten().copied().collect();
+    assert_eq!(handled.iter().map(Vec::len).sum::<usize>(), count as usize, "each once");
+    assert_eq!(all, (0..count).collect());
+}
+
+#[test]
+fn a_backlog_is_shared_by_those_that_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let sender = client(dir.path(), "sender", "done").start().unwrap();
+    send_numbers(&sender, 1000);
+    let workers = ["a", "b", "c"].map(|name| client(dir.path(), name, "work").start().unwrap());
+    let each = Duration::from_millis(2);
+    let handled = work(&[(&workers[0], each), (&workers[1], each), (&workers[2], each)], &sender);
+    is_exact(&handled, 1000);
+    let counts: Vec<usize> = handled.iter().map(Vec::len).collect();
+    assert!(counts.iter().all(|count| *count >= 200), "{counts:?}");
+    assert!(handled.iter().all(|numbers| numbers.is_sorted()), "each gets an increasing part");
+}
+
+#[test]
+fn a_slow_worker_holds_up_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let sender = client(dir.path(), "sender", "done").start().unwrap();
+    let workers = ["slow", "b", "c"].map(|name| client(dir.path(), name, "work").start().unwrap());
+    sender.wait_listeners("work", 3, soon()).unwrap();
+    send_numbers(&sender, 900);
+    let (slow, fast) = (Duration::from_millis(200), Duration::from_millis(1));
+    let begin = Instant::now();
+    let handled = work(&[(&workers[0], slow), (&workers[1], fast), (&workers[2], fast)], &sender);
+    let took = begin.elapsed();
+    is_exact(&handled, 900);
+    let most = 2 + took.as_millis() as usize / 200;
+    assert!(handled[0].len() <= most, "{} in {took:?}: they waited for the slow one", handled[0].len());
+}
+
+#[test]
+fn what_waits_behind_a_handler_that_hangs_goes_to_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let hanging = client(dir.path(), "hanging", "work").start().unwrap();
+    let sender = client(dir.path(), "sender", "done").start().unwrap();
+    sender.wait_listeners("work", 1, soon()).unwrap();
+    // It gets used to many at once.
+    send_numbers(&sender, 20_000);
+    for number in 0..5000 {
+        let delivery = hanging.recv(soon()).unwrap();
+        assert_eq!(number_of(delivery.body()), number);
+        delivery.ack();
+    }
+    let in_hand = hanging.recv(soon()).unwrap();
+    let other = client(dir.path(), "other", "work").start().unwrap();
+    let mut handled = BTreeSet::new();
+    for _ in 5001..20_000 {
+        let delivery = other.recv(soon()).unwrap();
+        assert!(handled.insert(number_of(delivery.body())), "each once");
+        delivery.ack();
+    }
+    assert_eq!(handled, (5001..20_000).collect());
+    sender.wait_pending(1, soon()).unwrap();
+    in_hand.ack();
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+#[test]
+fn a_worker_that_cannot_be_reached_gets_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    // One refuses connections, and one accepts them and says nothing.
+    let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let worker = client(dir.path(), "worker", "work").registry("none").start().unwrap();
+    let sender = client(dir.path(), "sender", "done")
+        .registry("none")
+        .peer("refusing", &format!("tcp://{refusing}"), &["work"])
+        .peer("silent", &format!("tcp://{}", silent.local_addr().unwrap()), &["work"])
+        .peer("worker", worker.endpoint(), &["work"])
+        .start()
+        .unwrap();
+    send_numbers(&sender, 100);
+    let handled = work(&[(&worker, Duration::ZERO)], &sender);
+    assert_eq!(handled, [(0..100).collect::<Vec<u32>>()]);
+}
+
+/// The message of a worker that was killed has the same cursor at another worker.
+#[test]
+fn a_cursor_survives_reassignment() {
+    let dir = tempfile::tempdir().unwrap();
+    let sender = client(dir.path(), "sender", "done").reassign_after(Some(Duration::from_millis(50)));
+    let sender = sender.start().unwrap();
+    let mut effects: BTreeSet<([u8; 16], u64, u64)> = BTreeSet::new();
+    let key = |cursor: Cursor| (cursor.sender, cursor.stream, cursor.number);
+    let first = client(dir.path(), "first", "work").linger(Duration::ZERO).start().unwrap();
+    sender.wait_listeners("work", 1, soon()).unwrap();
+    send_numbers(&sender, 20);
+    let mut in_hand = Vec::new();
+    while in_hand.len() < 7 {
+        let delivery = first.recv(soon()).unwrap();
+        assert!(effects.insert(key(delivery.cursor())), "its first delivery");
+        in_hand.push(delivery);
+    }
+    // It applied the effects, and ends without an acknowledgement.
+    let _ = first.close(Some(Instant::now()));
+    drop(in_hand);
+    let second = client(dir.path(), "second", "work").start().unwrap();
+    let mut again = 0;
+    for _ in 0..20 {
+        let delivery = second.recv(soon()).unwrap();
+        assert!(delivery.cursor().settled < delivery.cursor().number);
+        again += u32::from(!effects.insert(key(delivery.cursor())));
+        delivery.ack();
+    }
+    assert_eq!((effects.len(), again), (20, 7), "each effect once, seven were recognized");
+}
+
+/// A sender that is started anew does not give the messages that a worker has to another.
+#[test]
+fn what_a_worker_has_stays_there_when_the_sender_starts_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let workers = ["a", "b"].map(|name| client(dir.path(), name, "work").start().unwrap());
+    let sender = client(dir.path(), "sender", "done").start().unwrap();
+    sender.wait_listeners("work", 2, soon()).unwrap();
+    send_numbers(&sender, 3);
+    let in_hand = workers.each_ref().map(|worker| worker.recv(soon()).unwrap());
+    // So that the sender has heard of both.
+    let mut last = None;
+    while last.is_none() {
+        last = workers
+            .iter()
+            .find_map(|worker| worker.recv(Some(Instant::now() + Duration::from_millis(20))).ok());
+    }
+    last.unwrap().ack();
+    sender.wait_pending(2, soon()).unwrap();
+    drop(sender);
+    let sender = client(dir.path(), "sender", "done").start().unwrap();
+    send_numbers(&sender, 2);
+    let mut handled: Vec<u32> = in_hand
+        .into_iter()
+        .map(|delivery| {
+            let number = number_of(delivery.body());
+            delivery.ack();
+            number
+        })
+        .collect();
+    let later = work(&[(&workers[0], Duration::ZERO), (&workers[1], Duration::ZERO)], &sender);
+    handled.sort_unstable();
+    assert!(handled.iter().all(|number| *number < 3), "{handled:?}");
+    assert_eq!(later.iter().map(Vec::len).sum::<usize>(), 2, "{later:?}: nothing came twice");
+}
