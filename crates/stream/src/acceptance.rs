@@ -77,6 +77,13 @@ impl Acceptance {
         }
     }
 
+    /// Numbers after `last` that have arrived are dropped, as if they had not, and so is what follows them, without a
+    /// request: the caller requests it later, after [`received`](Self::received).
+    pub fn rewind(&mut self, last: u64) {
+        self.received = self.received.min(last.max(self.done.all_upto()));
+        self.requested_after = Some(self.received);
+    }
+
     /// Takes the next number of an accepted batch. Returns false for a duplicate.
     #[inline]
     pub fn accept(&mut self, number: u64) -> bool {
@@ -221,6 +228,20 @@ mod tests {
         assert_eq!(stream.check(3), Batch::Gap { resend_after: 1 });
         assert_eq!((stream.check(1), stream.accept(2)), (Batch::Accept, true));
         assert_eq!(stream.check(3), Batch::Gap { resend_after: 2 }, "another gap");
+    }
+
+    #[test]
+    fn what_is_dropped_is_taken_again_when_it_is_requested() {
+        let mut stream = Acceptance::default();
+        assert!((1..=5).all(|number| stream.accept(number)));
+        stream.mark_done(1, 1);
+        stream.mark_done(4, 4);
+        stream.rewind(2);
+        assert_eq!((stream.received(), stream.check(5)), (2, Batch::GapRequested));
+        assert_eq!(stream.check(2), Batch::Accept);
+        assert!(stream.accept(3) && !stream.accept(4) && stream.accept(5), "4 was handled");
+        stream.rewind(0);
+        assert_eq!(stream.received(), 1, "what is done is not requested");
     }
 
     #[test]

@@ -69,6 +69,11 @@ impl ReceiverCredit {
         self.granted
     }
 
+    /// Returns true if the sender has spent what was announced to it.
+    pub fn is_exhausted(&self) -> bool {
+        self.received >= self.granted
+    }
+
     /// Counts what arrived.
     ///
     /// # Errors

@@ -36,6 +36,8 @@ pub struct Flow {
     pub given_up: BTreeMap<u64, GivenUp>,
     /// Present if other receivers have a part of the stream.
     pub shared: Option<SharedPart>,
+    /// Messages that had arrived were dropped, and are requested again once the others are handled.
+    pub is_parked: bool,
 }
 
 /// The result of taking in a frame: its cost, and how much of that to return at once.
@@ -119,6 +121,7 @@ impl Flow {
             unpaid: Vec::new(),
             given_up: BTreeMap::new(),
             shared: None,
+            is_parked: false,
         }
     }
 
@@ -303,7 +306,7 @@ impl Flow {
 
     /// The credit that waiting messages cost.
     #[cfg(test)]
-    pub fn waiting_cost(&self) -> u64 {
+    pub fn all_waiting_cost(&self) -> u64 {
         self.queue.iter().map(Arrived::cost).chain(self.again.iter().map(Message::cost)).sum()
     }
 

@@ -6,6 +6,7 @@
 mod flow;
 mod in_hand;
 mod news;
+mod parking;
 mod shared;
 mod waiting;
 
@@ -167,6 +168,7 @@ impl Inbox {
         self.end_sharing(&mut state, index);
         let flow = &mut state.flows[index];
         flow.acceptance.begin_connection();
+        flow.is_parked = false;
         flow.acceptance.mark_gone(noted);
         flow.settled = flow.settled.max(noted.all_upto());
         flow.mark_gone(gone);
@@ -303,6 +305,11 @@ impl Inbox {
             }
             let (was_dirty, message) = (flow.dirty, flow.next(now_ms));
             let unpaid = std::mem::take(&mut flow.unpaid);
+            if let Some(resumed) = flow.unpark() {
+                state.news.resumed.push(resumed);
+                self.tell_once(state);
+            }
+            let flow = &mut state.flows[index];
             if flow.dirty && !was_dirty {
                 flow.dirty = false;
                 state.note(index);
@@ -447,7 +454,7 @@ impl Inbox {
     pub fn waiting_cost(&self) -> u64 {
         let state = self.lock();
         let later: u64 = state.later.values().map(Message::cost).sum();
-        later + state.flows.iter().map(flow::Flow::waiting_cost).sum::<u64>()
+        later + state.flows.iter().map(flow::Flow::all_waiting_cost).sum::<u64>()
     }
 
     /// Ends delivery, and wakes all receivers with Closed, and threads whose patience has ended.

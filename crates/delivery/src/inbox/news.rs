@@ -19,6 +19,8 @@ pub struct InboxNews {
     pub given_up: Vec<(Incoming, u64, GivenUp)>,
     /// How many messages are asked for, by shared stream.
     pub wants: Vec<Want>,
+    /// Streams that were parked, and the number after which the sender is to go on.
+    pub resumed: Vec<(Incoming, u64)>,
     /// Flows to add to `wants`.
     pub(super) asking: Vec<usize>,
 }

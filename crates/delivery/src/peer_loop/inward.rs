@@ -35,6 +35,8 @@ struct Session {
     /// By the sender's stream number.
     streams: HashMap<u64, Arc<Origin>>,
     credit: ReceiverCredit,
+    /// Since when the sender has no credit, and how much it had been granted then.
+    exhausted: Option<(Instant, u64)>,
 }
 
 /// The incoming side of one client.
@@ -174,7 +176,8 @@ impl Inward {
         let held = self.held.get(&id).copied().unwrap_or_default();
         let (streams, credit) = (HashMap::new(), ReceiverCredit::new(window, overdraft, held));
         let bytes = credit.granted();
-        self.sessions.insert(from, Session { id, name: name.to_owned(), opening, streams, credit });
+        let (name_of, exhausted) = (name.to_owned(), None);
+        self.sessions.insert(from, Session { id, name: name_of, opening, streams, credit, exhausted });
         let (name, id) = (self.client.name.clone(), self.client.id);
         let version = answer_to(version).unwrap_or(version);
         self.say(from, &FromReceiver::Welcome { version, name: &name, id, known });
@@ -238,6 +241,10 @@ impl Inward {
         if let Err(exceeded) = session.credit.receive(cost) {
             return self.refuse(from, Refusal::Protocol, &exceeded.to_string());
         }
+        if session.credit.is_exhausted() {
+            session.exhausted.get_or_insert((now(), session.credit.granted()));
+            self.return_at.get_or_insert(now() + RETURN_AFTER);
+        }
         match outcome {
             Outcome::Taken => {}
             Outcome::Gap(received) => self.say(from, &FromReceiver::Again { stream, received }),
@@ -256,6 +263,11 @@ impl Inward {
         for (of, last, given_up) in news.given_up {
             if let Some(from) = self.session_of(&of) {
                 self.say_final(from, of.2, last, given_up);
+            }
+        }
+        for (of, received) in news.resumed {
+            if let Some(from) = self.session_of(&of) {
+                self.say(from, &FromReceiver::Again { stream: of.2, received });
             }
         }
         news.wants.into_iter().for_each(|want| self.say_want(want));

@@ -200,3 +200,57 @@ fn what_a_worker_has_stays_there_when_the_sender_starts_anew() {
     assert!(handled.iter().all(|number| *number < 3), "{handled:?}");
     assert_eq!(later.iter().map(Vec::len).sum::<usize>(), 2, "{later:?}: nothing came twice");
 }
+
+/// A receiver of the topics "bad" and "good", and a sender of large messages to all.
+fn two_topics(dir: &Path, pause: Duration) -> (Client, Client) {
+    let receiver = client(dir, "receiver", "bad").retry(pause, pause).start().unwrap();
+    receiver.subscribe("good").unwrap();
+    let sender = client(dir, "sender", "done").start().unwrap();
+    sender.wait_listeners("good", 1, soon()).unwrap();
+    (receiver, sender)
+}
+
+fn send_large(sender: &Client, topic: &str, count: u32) {
+    let all = Options { all: true, durability: Durability::Interval, deadline: soon(), ..Options::default() };
+    for number in 0..count {
+        sender.send(topic, &[&number.to_le_bytes()[..], &[7; 50_000]].concat(), &all).unwrap();
+    }
+}
+
+/// One topic is not handled, and has used all credit; the other topic of its sender goes on.
+#[test]
+fn a_topic_that_is_not_handled_does_not_starve_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let (receiver, sender) = two_topics(dir.path(), Duration::from_secs(3600));
+    send_large(&sender, "bad", 400);
+    let bad = receiver.recv(soon()).unwrap();
+    assert_eq!((bad.topic(), number_of(&bad.body()[..4])), ("bad", 0));
+    // It failed: it is put back, and holds up what follows it.
+    drop(bad);
+    send_large(&sender, "good", 200);
+    for number in 0..200 {
+        let delivery = receiver.recv(soon()).unwrap();
+        assert_eq!((delivery.topic(), number_of(&delivery.body()[..4])), ("good", number));
+        delivery.ack();
+    }
+    sender.wait_pending(400, soon()).unwrap();
+}
+
+/// The same, and the first topic is handled after a while: its messages come in order, with those dropped before.
+#[test]
+fn a_topic_that_was_parked_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (receiver, sender) = two_topics(dir.path(), Duration::from_secs(2));
+    send_large(&sender, "bad", 400);
+    drop(receiver.recv(soon()).unwrap());
+    send_large(&sender, "good", 20);
+    let (mut bad, mut good) = (0, 0);
+    while bad < 400 || good < 20 {
+        let delivery = receiver.recv(soon()).unwrap();
+        let next = if delivery.topic() == "bad" { &mut bad } else { &mut good };
+        assert_eq!(number_of(&delivery.body()[..4]), *next, "{} in order", delivery.topic());
+        *next += 1;
+        delivery.ack();
+    }
+    sender.wait_pending(0, soon()).unwrap();
+}

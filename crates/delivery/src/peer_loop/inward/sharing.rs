@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pinnace_stream::RangeSet;
+use pinnace_stream::{RETURN_AFTER, RangeSet};
 
 use super::Inward;
 use crate::environment::now;
@@ -38,18 +38,37 @@ impl Inward {
         }
     }
 
-    /// Returns messages that have waited for too long to their senders.
+    /// Returns messages that have waited for too long to their senders, and parks streams that starve others.
     pub fn return_waiting(&mut self) {
         if self.return_at.is_none_or(|at| at > now()) {
             return;
         }
         let (returned, next) = self.inbox.return_waiting();
-        self.return_at = next;
+        self.return_at = next.into_iter().chain(self.park()).min();
         for held in returned {
             if let Some(from) = self.session_of(&held.of) {
                 self.say_held(from, held);
             }
         }
+    }
+
+    /// Parks a stream of each sender to which no credit was granted for too long. Returns when to call this again.
+    fn park(&mut self) -> Option<Instant> {
+        let (time, mut next) = (now(), None);
+        for session in self.sessions.values_mut() {
+            let Some((since, granted)) = session.exhausted else { continue };
+            if !session.credit.is_exhausted() || session.credit.granted() != granted {
+                session.exhausted = session.credit.is_exhausted().then(|| (time, session.credit.granted()));
+            } else if since + RETURN_AFTER <= time {
+                if session.streams.len() > 1 {
+                    self.inbox.park(session.id);
+                }
+                session.exhausted = Some((time, granted));
+            }
+            let due = session.exhausted.map(|(since, _)| since + RETURN_AFTER);
+            next = [next, due].into_iter().flatten().min();
+        }
+        next
     }
 
     /// The client ends: returns what no handler has. Returns true if there are shared streams.
