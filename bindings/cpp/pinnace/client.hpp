@@ -191,7 +191,7 @@ class Client {
         return detail::checked(pinnace_client_clear_addresses(handle(), topic.c_str()));
     }
 
-    /* Sends to one of the clients that listen on a topic, in turn. Returns once the message is on this machine's disk.
+    /* Sends to one of the clients that listen on a topic. Returns once the message is on this machine's disk.
      */
     void send_to(const std::string &topic, std::string_view body) {
         detail::checked(pinnace_client_send_to(handle(), topic.c_str(), body.data(), body.size()));

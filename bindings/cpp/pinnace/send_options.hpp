@@ -23,7 +23,7 @@ enum class Durability : int {
 
 /* How a message is sent. The defaults are those of Client::send_to. */
 struct SendOptions {
-    bool all = false; /* true: to each client that listens on the topic; false: to one of them, in turn */
+    bool all = false; /* true: to each client that listens on the topic; false: to the first that is free */
     Durability durability = Durability::sync;
     Millis ttl{0};            /* the message's time to live; 0: no limit */
     Millis timeout = forever; /* how long to wait for room and the disk */

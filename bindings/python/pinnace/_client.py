@@ -267,8 +267,8 @@ class Client:
         return checked(lib.pinnace_client_clear_addresses(self._handle, in_c(topic)))
 
     def send_to(self, topic: str, body: Body) -> None:
-        """Sends to one of the clients that listen on a topic, in turn, or, if there is none yet, to the first that
-        will. Returns once the message is on this machine's disk."""
+        """Sends to one of the clients that listen on a topic, the first that is free. Returns once the message is on
+        this machine's disk."""
         self.send(topic, body)
 
     def send_all(self, topic: str, body: Body) -> int:

@@ -308,7 +308,7 @@ typedef struct pinnace_send_options_t {
     size_t size;        /* bytes of this struct; later versions append members, with 0 as their default */
     int64_t timeout_ms; /* how long to wait for room and the disk; negative: no limit */
     int64_t ttl_ms;     /* the message's time to live, at most UINT32_MAX; 0: no limit */
-    int all;            /* 0: to one of the clients that listen on the topic, in turn; 1: to each, as send_all does */
+    int all;            /* 0: to one of the clients that listen on the topic; 1: to each, as send_all does */
     int durability;     /* PINNACE_SYNC, PINNACE_INTERVAL, PINNACE_MEMORY */
     /* The message's id, 1 to 255 bytes of UTF-8; NULL: none. A further message with it, of this client and on this
      * topic within deduplicate_for_ms, is a retry: it is not stored again, and the call returns as the first did. */

@@ -161,7 +161,7 @@ unsafe fn body<'a>(data: *const c_void, size: usize) -> Result<&'a [u8], CallErr
         .map_err(|error| CallError::new(error.errno(), "the body is NULL or too large"))
 }
 
-/// Sends to one of the clients that listen on a topic, in turn. Returns 0 once the message is on this machine's disk
+/// Sends to one of the clients that listen on a topic. Returns 0 once the message is on this machine's disk
 /// and will be delivered.
 ///
 /// # Safety

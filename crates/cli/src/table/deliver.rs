@@ -154,7 +154,7 @@ pub struct DeliverSend {
     /// This client's own topic, on which others can send to it [default: its name]
     #[arg(long = "topic", value_name = "OWN")]
     pub own: Option<String>,
-    /// Send each message to all clients that listen on the topic, not to one of them in turn
+    /// Send each message to all clients that listen on the topic, not to the first that is free
     #[arg(long)]
     pub all: bool,
     /// When a message is on the disk

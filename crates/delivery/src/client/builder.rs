@@ -210,9 +210,9 @@ impl Builder {
         self
     }
 
-    /// How long a message sent to one of a topic's clients ([`Client::send_to`]) waits while that client is away,
-    /// according to the registry, before another client gets it, out of order and perhaps a second time; 30 s by
-    /// default. None: for ever.
+    /// How long a message sent to one of a topic's clients ([`Client::send_to`]) is left to the client that has it, if
+    /// that cannot be reached, before another client gets it, out of order and perhaps a second time; 30 s by default.
+    /// None: for ever. Messages that no client has yet are not affected.
     pub fn reassign_after(mut self, time: Option<Duration>) -> Builder {
         self.patience = time;
         self

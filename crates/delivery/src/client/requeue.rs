@@ -18,7 +18,7 @@ use crate::wire::{BEGINS, DEAD, ENDS, PACKED, PROPERTIES, Verdict};
 
 impl Client {
     /// Sends a dead letter of this client ([`dead_letters`](crate::dead_letters)) again, to one of the clients that
-    /// listen on its original topic, in turn. Once the copy is on the disk the letter is done; a crash before that
+    /// listen on its original topic. Once the copy is on the disk the letter is done; a crash before that
     /// leaves both. False: there is no such letter. Errors: as of [`Client::send`]; Io, its body or its properties
     /// cannot be read.
     pub fn requeue(&self, letter: LetterNumber, deadline: Option<Instant>) -> Result<bool, Error> {

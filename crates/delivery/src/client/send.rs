@@ -32,7 +32,7 @@ pub enum Durability {
 /// How to send a message; the default is that of [`Client::send_to`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// To each client that listens on the topic, as [`Client::send_all`], instead of to one in turn.
+    /// To each client that listens on the topic, as [`Client::send_all`], instead of to one.
     pub all: bool,
     pub durability: Durability,
     /// Its time to live, more than zero and at most u32::MAX ms. It is not handled after that.
@@ -155,7 +155,7 @@ impl<'a> Content<'a> {
 }
 
 impl Client {
-    /// Sends to one of the clients that listen on a topic, in turn; if there is none, to the first that will listen.
+    /// Sends to one of the clients that listen on a topic: the first that is free. It waits if there is none.
     /// Ok: it is on this machine's disk, and will be delivered.
     pub fn send_to(&self, topic: &str, body: &[u8]) -> Result<(), Error> {
         self.send(topic, body, &Options::default())
