@@ -76,6 +76,7 @@ static void no_client(pinnace_client_t *none) {
     FAILS(pinnace_client_pending_by_peer(none, no_peer, NULL), EFAULT);
     FAILS(pinnace_client_wait_pending(none, 0, 0), EFAULT);
     IS_NULL(pinnace_client_recv(none, 0), EFAULT);
+    FAILS(pinnace_client_fd(none), EFAULT);
     FAILS(pinnace_client_run(none, never, NULL), EFAULT);
     FAILS(pinnace_client_listen(none, never, NULL), EFAULT);
     FAILS(pinnace_client_on_error(none, NULL, NULL), EFAULT);
@@ -102,6 +103,7 @@ static void no_delivery(pinnace_delivery_t *none) {
     FAILS(pinnace_delivery_nack(none, 0), EFAULT);
     FAILS(pinnace_delivery_terminate(none), EFAULT);
     FAILS(pinnace_delivery_fail(none), EFAULT);
+    FAILS(pinnace_delivery_give_back(none), EFAULT);
 }
 
 static void what_is_none(void) {

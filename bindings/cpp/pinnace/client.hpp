@@ -275,6 +275,19 @@ class Client {
         return Delivery(delivery);
     }
 
+    /* The next message, if one is ready; otherwise an empty Delivery. ECANCELED: the client was closed. */
+    Delivery try_recv() {
+        std::error_code error;
+        Delivery delivery = recv(Millis(0), error);
+        if (error && error.value() != EAGAIN)
+            throw Error(error.value(), pinnace_client_error());
+        return delivery;
+    }
+    /* A descriptor for event loops. It is readable while a message may be ready, and once the client is drained or
+     * closed: then call try_recv. It stays readable until a receive finds no message. It belongs to the client: remove
+     * it from the loop before the client is closed. */
+    int fd() const { return detail::checked(pinnace_client_fd(handle())); }
+
     /* Calls a handler with one message after the other, in this thread, until the handler returns Verdict::stop. The
      * handler takes a Delivery & and returns a Verdict, or void, which counts as Verdict::ack. It may move the delivery
      * elsewhere and settle it there. If it throws, the message has failed, and run throws the same exception. */

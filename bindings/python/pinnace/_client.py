@@ -1,5 +1,4 @@
 """A client: sends messages to topics, and receives the messages of the topics that it listens on."""
-import asyncio
 import contextlib
 import ctypes
 import errno
@@ -15,6 +14,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from . import _signals
+from ._aio import Deliveries, Loops
 from ._delivery import Delivery, Verdict
 from ._library import PENDING, REPORTER, Closed, Error, TimedOut, checked, error_of, in_c, last_error, lib
 from ._library import milliseconds, text
@@ -122,6 +122,7 @@ class Client:
         self._handle: Optional[int] = None
         self._on_error = on_error
         self._threads: list[threading.Thread] = []
+        self._loops = Loops()
         self._handler_linger = float(more.get("handler_linger_ms", handler_linger * 1000)) / 1000
         self._signals = _signals.Mask()
         settings: dict[str, Optional[bytes]] = {
@@ -390,18 +391,28 @@ class Client:
             except Closed:
                 return
 
-    async def __aiter__(self) -> AsyncIterator[Delivery]:
-        """The same. A thread of the loop's default executor waits for each message."""
-        loop = asyncio.get_running_loop()
+    async def recv_async(self) -> Delivery:
+        """The next message, in a coroutine. The event loop polls the client's descriptor, and no thread waits. Raises
+        Closed. A coroutine that is cancelled, as by asyncio.wait_for, has taken no message. A Delivery that is
+        garbage-collected before anything was called on it goes back uncounted, as by Delivery.give_back: a task may be
+        cancelled after it has received one."""
+        here = self._loops.running(self.fileno)
+        await here.turn()
         while True:
             try:
-                # If the task is cancelled meanwhile, the message is dropped unsettled: it fails and is redelivered.
-                delivery = await loop.run_in_executor(None, self.recv, _SLICE_S)
+                return Delivery(self._recv(0), is_seen=False)
             except TimedOut:
-                continue
-            except Closed:
-                return
-            yield delivery
+                await here.readable()
+
+    def __aiter__(self) -> AsyncIterator[Delivery]:
+        """Messages by recv_async, until the client is closed. The caller settles each."""
+        return Deliveries(self.recv_async)
+
+    def fileno(self) -> int:
+        """A descriptor for select and event loops. It is readable while a message may be ready, and once the client is
+        drained or closed: then call recv(0). It stays readable until a receive finds no message. It belongs to the
+        client: remove it from the loop before the client is closed."""
+        return checked(lib.pinnace_client_fd(self._handle))
 
     def run(self, handler: Handler) -> None:
         """Calls a handler with one message after the other, until the handler returns Verdict.STOP. Raises Closed if

@@ -352,10 +352,16 @@ int pinnace_client_pending_by_peer(pinnace_client_t *client, pinnace_pending_fn 
 /* Discards the pending messages of a topic; writes the number of messages and parts to `cleared`, unless it is NULL. */
 int pinnace_client_clear_pending(pinnace_client_t *client, const char *topic, uint64_t *cleared);
 
-/* The next message. It belongs to the caller until it is settled by one of pinnace_delivery_ack, _nack, _terminate and
- * _fail, even after the client was closed; until then the client's store stays open. Settling frees it, and everything
- * that its functions returned. */
+/* The next message. It belongs to the caller until it is settled by one of pinnace_delivery_ack, _nack, _terminate,
+ * _fail and _give_back, even after the client was closed; until then the client's store stays open. Settling frees it,
+ * and everything that its functions returned. EAGAIN: timeout; 0: no message is ready. */
 pinnace_delivery_t *pinnace_client_recv(pinnace_client_t *client, long timeout_ms);
+
+/* A descriptor for epoll(7), poll(2) and event loops, or -1. It is readable while a message may be ready, and once the
+ * client is drained or closed: then call pinnace_client_recv with timeout 0. It stays readable until a receive finds no
+ * message. It belongs to the client until that is closed: do not read, write or close it, and remove it from epoll
+ * before. The first call creates it; a client without it pays nothing for it. EIO: too many descriptors are open. */
+int pinnace_client_fd(pinnace_client_t *client);
 
 const void *pinnace_delivery_body(pinnace_delivery_t *delivery); /* not NULL, even if the body is empty */
 size_t pinnace_delivery_size(pinnace_delivery_t *delivery);
@@ -407,6 +413,7 @@ int pinnace_delivery_nack(pinnace_delivery_t *delivery,
                           long delay_ms);                     /* redeliver after it; negative: growing delay */
 int pinnace_delivery_terminate(pinnace_delivery_t *delivery); /* given up: its sender keeps a dead letter */
 int pinnace_delivery_fail(pinnace_delivery_t *delivery);      /* failed: redelivered later, before the next */
+int pinnace_delivery_give_back(pinnace_delivery_t *delivery); /* as if not received: next again, and not counted */
 
 int pinnace_delivery_in_progress(pinnace_delivery_t *delivery); /* still being handled: restarts ack_within_ms */
 

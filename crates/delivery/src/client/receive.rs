@@ -1,6 +1,7 @@
 //! Receiving messages.
 
 use std::ops::ControlFlow;
+use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, PoisonError};
@@ -194,6 +195,16 @@ impl Delivery {
         }
     }
 
+    /// Gives it back unhandled, as if it had not been received: the delivery does not count, and the message is the
+    /// next of its stream again. For programs that take a message and then cannot pass it to its handler, because a
+    /// task was cancelled or a queue is full.
+    pub fn give_back(mut self) {
+        if let Some(message) = self.message.take() {
+            self.registration.inbox.give_back(message);
+            self.registration.end_if_done();
+        }
+    }
+
     /// For the C interface, which calls handlers itself: sets the thread whose handler has it.
     #[doc(hidden)]
     pub fn set_handler(&mut self, handler: Option<ThreadId>) {
@@ -250,6 +261,25 @@ impl Client {
                 Err((message, verdict)) => self.inbox.give_up(&message, verdict),
             }
         }
+    }
+
+    /// The next message, if one is ready; None: none yet. Error: Closed.
+    pub fn try_recv(&self) -> Result<Option<Delivery>, Error> {
+        match self.recv(Some(now())) {
+            Err(Error::TimedOut) => Ok(None),
+            received => received.map(Some),
+        }
+    }
+
+    /// A descriptor for epoll(7), poll(2) and event loops. It is readable while a message may be ready, and once the
+    /// client is drained or closed: then call [`try_recv`](Client::try_recv). It stays readable until a receive finds
+    /// no message, so a loop may also take only some messages at a time. It becomes readable, too, when a message is
+    /// due again that has failed or was put off. Do not read, write or close it.
+    ///
+    /// The first call creates it: a client without one pays nothing. With one, the library makes no system call for it
+    /// while messages are left. Error: Io.
+    pub fn readiness(&self) -> Result<BorrowedFd<'_>, Error> {
+        self.inbox.descriptor()
     }
 
     /// The credit that waiting messages cost.

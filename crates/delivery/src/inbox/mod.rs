@@ -5,15 +5,17 @@
 
 mod flow;
 mod in_hand;
+mod readiness;
 mod waiting;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::Body;
 use pinnace_stream::RangeSet;
+use pinnace_sys::wake::WakeFd;
 
 use crate::Error;
 use crate::environment::{now, now_ms, random};
@@ -22,6 +24,7 @@ use crate::store::Incoming;
 use crate::wire::{COST, FromSender, Id, Verdict};
 use flow::{Flow, Taken};
 pub use flow::{Message, Parts};
+use readiness::Readiness;
 use waiting::Waiting;
 
 /// The queue of received messages of one client.
@@ -30,6 +33,7 @@ pub struct Inbox {
     arrived: Signal,
     /// Fewer messages are in hand, or are waited for.
     settled: Signal,
+    descriptor: OnceLock<WakeFd>,
     retry: Retry,
     /// The largest body accepted, in bytes.
     largest: usize,
@@ -157,8 +161,8 @@ impl Retry {
 
 impl Inbox {
     pub fn new(retry: Retry, largest: usize, tell: Box<dyn Fn() + Send + Sync>) -> Inbox {
-        let (state, arrived, settled) = Default::default();
-        Inbox { state, arrived, settled, retry, largest, tell }
+        let (state, arrived, settled, descriptor) = Default::default();
+        Inbox { state, arrived, settled, descriptor, retry, largest, tell }
     }
 
     /// The largest body accepted, in bytes.
@@ -260,6 +264,7 @@ impl Inbox {
             if let Some(message) = self.pop(&mut state, handler) {
                 return Ok(message);
             }
+            self.clear_descriptor(&mut state, due);
             if deadline.is_some_and(|deadline| deadline <= now()) {
                 return Err(Error::TimedOut);
             }
@@ -278,6 +283,7 @@ impl Inbox {
         if let Some(message) = self.pop(&mut state, None) {
             return Poll::Ready(Ok(message));
         }
+        self.clear_descriptor(&mut state, due);
         if !state.tasks.iter().any(|other| other.will_wake(task.waker())) {
             state.tasks.push(task.waker().clone());
         }
@@ -288,10 +294,11 @@ impl Inbox {
         Poll::Pending
     }
 
-    /// Handles due items for waiting tasks and expired handlers. Returns when to call this again.
+    /// Handles due items for waiting tasks, the descriptor and expired handlers. Returns when to call this again.
     pub fn wake_tasks(&self) -> Option<Instant> {
         let mut state = self.lock();
-        if state.tasks.is_empty() && state.limits.is_empty() {
+        let is_watched = !state.tasks.is_empty() || state.readiness == Readiness::Clear;
+        if !is_watched && state.limits.is_empty() {
             return None;
         }
         let due = self.wake(&mut state);
@@ -303,6 +310,7 @@ impl Inbox {
 
     /// Wakes all receivers: a message may be deliverable.
     fn tell_arrived(&self, mut state: MutexGuard<'_, Waiting>) {
+        self.signal_descriptor(&mut state);
         let tasks = std::mem::take(&mut state.tasks);
         drop(state);
         self.arrived.tell();
@@ -479,6 +487,8 @@ impl Inbox {
                 self.fail_in(state, out.message);
             }
         }
-        state.wake(time)
+        let due = state.wake(time);
+        self.signal_descriptor(state);
+        due
     }
 }

@@ -9,6 +9,7 @@ use pinnace_stream::RoundRobin;
 use super::InboxNews;
 use super::flow::{Flow, Message, Parts};
 use super::in_hand::InHand;
+use super::readiness::Readiness;
 use crate::environment::now;
 use crate::store::Incoming;
 
@@ -49,6 +50,7 @@ pub struct Waiting {
     pub recording: Recording,
     /// Tasks waiting for a message.
     pub tasks: Vec<Waker>,
+    pub readiness: Readiness,
     pub news: InboxNews,
     pub is_notified: bool,
     pub closed: bool,
