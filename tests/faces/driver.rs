@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pinnace::delivery::registry::RegistryError;
-use pinnace::delivery::{CURSOR_SCHEMA, Client, Delivery, Durability, Error, Options};
+use pinnace::delivery::{CURSOR_SCHEMA, Client, Delivery, Durability, Error, Options, Settlement};
 use pinnace::{Interest, Poller};
 
 /// Error numbers that all faces report.
@@ -278,7 +278,7 @@ impl Driver {
 
     fn run(&self, client: &str, verdicts: &[&str]) -> Answer {
         let (client, mut said) = (self.client(client), "ran".to_owned());
-        for verdict in verdicts {
+        for (at, verdict) in verdicts.iter().enumerate() {
             let mut note = |delivery: &Delivery| {
                 said = format!("{said} {}:{}", text(delivery), delivery.deliveries());
             };
@@ -297,13 +297,15 @@ impl Driver {
                     assert!(thrown.is_err(), "the panic comes out");
                 }
                 verdict => {
-                    let delivery = client.recv(None)?;
-                    note(&delivery);
-                    match verdict {
-                        "nack" => delivery.nack(None),
-                        "terminate" => delivery.terminate(),
-                        _ => drop(delivery),
-                    }
+                    let settlement = match verdict {
+                        "nack" => Settlement::Nack(None),
+                        "terminate" => Settlement::Terminate,
+                        _ => Settlement::Fail,
+                    };
+                    client.run(|delivery| {
+                        note(delivery);
+                        (settlement, ControlFlow::Break(at))
+                    })?;
                 }
             }
         }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
-use super::Client;
 use super::registration::Registration;
+use super::{Client, HandlerResult, Settlement};
 use crate::Error;
 use crate::environment::now;
 use crate::inbox::{Message, Parts};
@@ -309,35 +309,44 @@ impl Client {
         Deliveries { client: self }
     }
 
-    /// Starts a thread that passes messages to `handler` one by one, until the client is closed or dropped. A message
-    /// is done when the handler returns Ok. If it returns an error or panics, the message has failed.
+    /// Starts a thread that passes messages to `handler` one by one, until it breaks or the client is closed or
+    /// dropped. The handler's [result](HandlerResult) settles the message: nothing and Ok are acknowledgements, an
+    /// error means that it has failed. If the handler panics, the message has failed.
     ///
     /// The thread blocks signals while it waits. While the handler runs, the thread and any process that the handler
     /// starts have the signal mask of the thread that started the client.
-    pub fn listen<E>(
+    pub fn listen<R: HandlerResult>(
         &self,
-        mut handler: impl FnMut(&Delivery) -> Result<(), E> + Send + 'static,
+        mut handler: impl FnMut(&Delivery) -> R + Send + 'static,
     ) -> Result<(), Error> {
         self.check_open()?;
         let (registration, signals) = (self.registration.clone(), self.signals);
         let mut handle = move |message, to: &Arc<Registration>| match Delivery::new(message, to.clone()) {
-            // Dropping the delivery marks it as failed.
-            Ok(delivery) => match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
-                Ok(Ok(())) => delivery.ack(),
-                Ok(Err(_)) | Err(_) => drop(delivery),
+            Ok(delivery) => match catch_unwind(AssertUnwindSafe(|| handler(&delivery).into_parts())) {
+                Ok((settlement, flow)) => {
+                    delivery.settle(settlement);
+                    flow.is_break()
+                }
+                Err(_) => {
+                    delivery.settle(Settlement::Fail);
+                    false
+                }
             },
-            Err((message, verdict)) => to.inbox.give_up(&message, verdict),
+            Err((message, verdict)) => {
+                to.inbox.give_up(&message, verdict);
+                false
+            }
         };
         let work = move || {
             let inbox = &registration.inbox;
             let (no_wait, own) = (Some(now()), Some(thread::current().id()));
-            while let Ok(first) = inbox.next(None, own) {
+            let mut is_over = false;
+            while !is_over && let Ok(first) = inbox.next(None, own) {
                 // Switch the signal mask once per batch: two system calls per message would halve the rate.
                 signals.during(|| {
-                    let mut next = Ok(first);
-                    while let Ok(message) = next {
-                        handle(message, &registration);
-                        next = inbox.next(no_wait, own);
+                    is_over = handle(first, &registration);
+                    while !is_over && let Ok(message) = inbox.next(no_wait, own) {
+                        is_over = handle(message, &registration);
                     }
                 });
             }
@@ -348,15 +357,17 @@ impl Client {
         Ok(())
     }
 
-    /// Passes messages to `handler` one by one, until it breaks or the client is closed. A message is done when the
-    /// handler returns. If it panics, the message has failed, and the panic continues in the caller.
-    pub fn run<B>(&self, mut handler: impl FnMut(&Delivery) -> ControlFlow<B>) -> Result<B, Error> {
+    /// Passes messages to `handler` one by one, until it breaks or the client is closed. The handler's
+    /// [result](HandlerResult) settles the message, as with [`listen`](Client::listen); nothing and ControlFlow are
+    /// acknowledgements. If it panics, the message has failed, and the panic continues in the caller. Returns the value
+    /// of the break. Error: Closed.
+    pub fn run<R: HandlerResult>(&self, mut handler: impl FnMut(&Delivery) -> R) -> Result<R::Value, Error> {
         let own = Some(thread::current().id());
         loop {
             let delivery = self.recv_for(own, None)?;
-            match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
-                Ok(flow) => {
-                    delivery.ack();
+            match catch_unwind(AssertUnwindSafe(|| handler(&delivery).into_parts())) {
+                Ok((settlement, flow)) => {
+                    delivery.settle(settlement);
                     if let ControlFlow::Break(value) = flow {
                         return Ok(value);
                     }
