@@ -209,6 +209,8 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   listen             endpoint to listen on [a local socket, for processes of this host]
  *   advertise          endpoint announced to others, if it differs
  *   lease_ms           how long the name stays reserved without renewal, 1 to 2592000000 [10000]
+ *   send_only          1: the client neither listens nor is registered: it sends, clears and waits for what is pending;
+ *                      receiving is ECANCELED, subscribing EINVAL [0]
  *   interval_ms        for PINNACE_INTERVAL: the longest delay until a message is on the disk [100]
  *   retry_first_ms     delay before the first redelivery of a failed message [100]; doubles each time,
  *   retry_most_ms      up to this [60000]
@@ -240,6 +242,11 @@ int pinnace_client_options_destroy(pinnace_client_options_t *options);
  * with a trusted public key, 40 characters of Z85. */
 int pinnace_client_options_curve(pinnace_client_options_t *options, void *cert);
 int pinnace_client_options_trust(pinnace_client_options_t *options, const char *name, const char *z85_public_key);
+
+/* The same with files, as `pinnace keygen NAME` writes them: the path of NAME or NAME_secret for the client itself, of
+ * NAME for another client. EKEYREJECTED: no secret key that matches; and the errors of pinnace_cert_load. */
+int pinnace_client_options_cert(pinnace_client_options_t *options, const char *file);
+int pinnace_client_options_trust_file(pinnace_client_options_t *options, const char *name, const char *file);
 
 pinnace_client_t *pinnace_client_start(const pinnace_client_options_t *options);
 

@@ -53,6 +53,8 @@ impl From<&DeliveryError> for CallError {
             | DeliveryError::Ttl
             | DeliveryError::Setting(_)
             | DeliveryError::Property(_) => libc::EINVAL,
+            // The C interface reads certificates itself.
+            DeliveryError::Certificate { .. } => libc::EBADMSG,
             DeliveryError::Endpoint(error) => error.errno(),
             DeliveryError::NameTaken => libc::EEXIST,
             DeliveryError::Registry(error) => of_registry(error),
