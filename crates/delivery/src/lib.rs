@@ -36,6 +36,7 @@ mod error;
 mod inbox;
 mod instance;
 mod log;
+#[cfg_attr(not(feature = "zstd"), path = "no_pack.rs")]
 mod pack;
 pub mod paths;
 mod peek;

@@ -83,7 +83,8 @@ pub(super) fn of_registry(error: &RegistryError) -> c_int {
         | RegistryError::Endpoint
         | RegistryError::Topics
         | RegistryError::Lease
-        | RegistryError::Url(_) => libc::EINVAL,
+        | RegistryError::Url(_)
+        | RegistryError::Feature(_) => libc::EINVAL,
         RegistryError::NameTaken | RegistryError::Lost => libc::EEXIST,
         RegistryError::Busy => libc::EBUSY,
         RegistryError::Unreachable(_) => libc::EHOSTUNREACH,

@@ -291,7 +291,9 @@ impl Builder {
     }
 
     /// Compresses bodies of at least this many bytes (Zstandard), if that makes them smaller by an eighth; 1 MiB by
-    /// default. usize::MAX: never.
+    /// default. usize::MAX: never. Without the crate's feature `zstd` this does not exist, nothing is compressed, and a
+    /// compressed message of another client is given up as unreadable.
+    #[cfg(feature = "zstd")]
     pub fn compress_from(mut self, bytes: usize) -> Builder {
         self.pack_from = bytes;
         self
