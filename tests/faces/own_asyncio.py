@@ -266,6 +266,22 @@ def what_is_given_back_too_late_is_not_delivered(place):
         expect(receiver.in_hand == 0, "nothing is in hand")
 
 
+def waiting_costs_no_processor_time(place):
+    """While a message is put off, and the descriptor is not readable."""
+
+    async def work(receiver):
+        (await soon(receiver.recv_async())).nack(1.0)
+        before = time.process_time()
+        (await soon(receiver.recv_async())).ack()
+        return time.process_time() - before
+
+    with start(place, "sender") as sender, start(place, "receiver") as receiver:
+        sender.send_to("receiver's", b"one")
+        sender.wait_pending(1, PATIENCE_S)
+        took = asyncio.run(work(receiver))
+        expect(took < 0.2, f"{took} s of processor time in a wait of 1 s")
+
+
 def threads():
     return sorted(Path("/proc/self/task", task, "comm").read_text().strip() for task in os.listdir("/proc/self/task"))
 
@@ -334,6 +350,7 @@ def main():
     for check in (cancelled_receives_take_nothing, timeouts_take_nothing, what_was_seen_and_dropped_is_counted,
                   other_tasks_get_a_turn, closing_ends_coroutines_that_wait, loops_come_and_go,
                   arrivals_signal_once_while_messages_are_left, what_is_given_back_too_late_is_not_delivered,
+                  waiting_costs_no_processor_time,
                   many_clients_of_one_store_in_one_loop, many_clients_with_stores_of_their_own_in_one_loop):
         checks.check(f"asyncio: {check.__name__.replace('_', ' ')}", in_a_place, check)
     checks.finish()

@@ -311,6 +311,7 @@ impl Inbox {
     /// Wakes all receivers: a message may be deliverable.
     fn tell_arrived(&self, mut state: MutexGuard<'_, Waiting>) {
         self.signal_descriptor(&mut state);
+        self.watch_for_descriptor(&state);
         let tasks = std::mem::take(&mut state.tasks);
         drop(state);
         self.arrived.tell();

@@ -49,7 +49,13 @@ impl Inbox {
         if state.closed || !state.ready.is_empty() {
             state.readiness = Readiness::Readable;
             self.descriptor.get().into_iter().for_each(WakeFd::signal);
-        } else if !state.later.is_empty() || !state.resting.is_empty() {
+        }
+    }
+
+    /// Has the peer loop watch the time for the descriptor, after a message was put off or has failed. Not called by
+    /// the peer loop itself, which would wake itself again and again.
+    pub(super) fn watch_for_descriptor(&self, state: &Waiting) {
+        if state.readiness == Readiness::Clear && !(state.later.is_empty() && state.resting.is_empty()) {
             (self.tell)();
         }
     }
