@@ -12,6 +12,10 @@ SAME_NAME = {
     ("zmtp", "Server"): "likewise",
     ("zmtp", "Error"): "likewise, the module's error type",
     ("sys", "Socket"): "one for the build with OpenPGM, one for that without",
+    ("engine", "Tls"): "likewise of the feature tls",
+    ("engine", "TlsFailure"): "likewise",
+    ("engine", "TlsSide"): "likewise",
+    ("delivery", "TlsClient"): "likewise",
 }
 WHO_LINES = 10
 WHO = re.compile(r"(?<![A-Za-z])(?:who|whoever|whom)(?![A-Za-z])", re.I)

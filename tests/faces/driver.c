@@ -116,6 +116,7 @@ static void send_some(int count, char **words) {
 }
 
 #include "describe.h"
+#include "readiness.h"
 static void burst(int count, char **words) {
     (void)count;
     uint64_t ticket = 0;
@@ -469,7 +470,7 @@ static const struct {
     {"take", take},         {"run", run},                   {"forward", forward},     {"pending", pending},
     {"settle", wait_pending}, {"subscribe", subscribe},     {"unsubscribe", subscribe},
     {"addresses", addresses}, {"who", who},                 {"interrupt", interrupt}, {"cursor", cursor},
-    {"wait_listeners", wait_listeners}, {"forget", subscribe},
+    {"wait_listeners", wait_listeners}, {"forget", subscribe}, {"poll", poll_client}, {"give_back", give_back},
     {"hang", forward},      {"release", release},           {"in_hand", pending},     {"drain", drain},
     {"close_within", drain}, {"close_by_handler", close_by_handler}, {"closed", wait_closed},
     {"close_twice", close_twice}, {"describe", describe}, {"properties", properties},

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -171,6 +172,8 @@ static std::string settle(const Words &words) {
         delivery.nack(ms(words[2]));
     else if (words[0] == "terminate")
         delivery.terminate();
+    else if (words[0] == "give_back")
+        delivery.give_back();
     else
         delivery.fail();
     return "ok";
@@ -338,6 +341,11 @@ static std::string addresses(const Words &words) {
     return said;
 }
 
+static std::string poll_client(const Words &words) {
+    pollfd one{client(words).fd(), POLLIN, 0};
+    return "number " + std::to_string(poll(&one, 1, std::stoi(words[2])));
+}
+
 static std::string other(const Words &words) {
     Client &one = client(words);
     if (words[0] == "pending")
@@ -371,7 +379,8 @@ static const std::map<std::string, std::function<std::string(const Words &)>> co
     {"fail", settle},   {"take", take},   {"run", run},       {"terminate", settle}, {"forward", forward},
     {"interrupt", interrupt}, {"addresses", addresses}, {"cursor", cursor}, {"schema", schema}, {"by_peer", by_peer},
     {"start_process", start_process}, {"hang", hang}, {"release", release}, {"close_by_handler", close_by_handler},
-    {"close_twice", close_twice}, {"describe", describe}, {"properties", properties},
+    {"close_twice", close_twice}, {"describe", describe}, {"properties", properties}, {"give_back", settle},
+    {"poll", poll_client},
     {"closed", [](const Words &) { return answer(closed.take()); }},
 };
 

@@ -11,7 +11,8 @@ suite uses a face only through its driver.
     burst CLIENT TOPIC COUNT                  sends numbers from 0, as text, and waits for the last ticket
     recv CLIENT TIMEOUT_MS                    -> delivery NUMBER FROM TOPIC COUNT ACCEPTED_MS SIZE ADLER32
     dead NUMBER                               -> dead TOPIC RECEIVER DELIVERIES REASON; REASON 0: given by the handler
-    ack NUMBER, terminate NUMBER, fail NUMBER, nack NUMBER DELAY_MS
+    ack NUMBER, terminate NUMBER, fail NUMBER, nack NUMBER DELAY_MS, give_back NUMBER
+    poll CLIENT TIMEOUT_MS                    waits until its descriptor is readable -> number 1; 0 after the timeout
     take CLIENT COUNT                         receives and acknowledges -> took BODY...
     run CLIENT VERDICT...                     a handler that returns these: ack, nack, terminate, fail, and throw, as an
                                               exception if the language has them; stops after the last

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pinnace::delivery::registry::RegistryError;
-use pinnace::delivery::{CURSOR_SCHEMA, Client, Delivery, Durability, Error, Options};
+use pinnace::delivery::{CURSOR_SCHEMA, Client, Delivery, Durability, Error, Options, Settlement};
+use pinnace::{Interest, Poller};
 
 /// Error numbers that all faces report.
 const ENOENT: i32 = 2;
@@ -116,6 +117,7 @@ impl Driver {
                 "listen" => builder.listen(value),
                 "lease_ms" => builder.lease(Duration::from_millis(number(value))),
                 "deduplicate_for_ms" => builder.deduplicate_for(Duration::from_millis(number(value))),
+                "ack_within_ms" => builder.ack_within(Duration::from_millis(number(value))),
                 "interval_ms" => builder.interval(Duration::from_millis(number(value))),
                 "max_deliveries" => builder.max_deliveries(number(value) as u32),
                 "handler_linger_ms" => builder.handler_linger(Duration::from_millis(number(value))),
@@ -199,7 +201,11 @@ impl Driver {
     }
 
     fn recv(&mut self, client: &str, timeout: &str) -> Answer {
-        let delivery = self.client(client).recv(deadline(timeout))?;
+        let client = self.client(client);
+        let delivery = match timeout {
+            "0" => client.try_recv()?.ok_or(Error::TimedOut)?,
+            timeout => client.recv(deadline(timeout))?,
+        };
         let said = format!(
             "delivery {} {} {} {} {} {} {}",
             self.deliveries.len(),
@@ -246,9 +252,18 @@ impl Driver {
             ["ack", _] => delivery.ack(),
             ["nack", _, delay] => delivery.nack(ms(delay)),
             ["terminate", _] => delivery.terminate(),
+            ["give_back", _] => delivery.give_back(),
             _ => drop(delivery),
         }
         ok::<Error>(Ok(()))
+    }
+
+    fn poll(&self, client: &str, timeout: &str) -> Answer {
+        let (client, poller) = (self.client(client), Poller::new().expect("a poller"));
+        let readiness = client.readiness()?;
+        poller.add_fd(&readiness, Interest::READABLE, ()).expect("a descriptor that can be polled");
+        let ready = poller.wait(ms(timeout)).expect("poll");
+        Ok(format!("number {}", ready.len()))
     }
 
     fn take(&self, client: &str, count: &str) -> Answer {
@@ -263,7 +278,7 @@ impl Driver {
 
     fn run(&self, client: &str, verdicts: &[&str]) -> Answer {
         let (client, mut said) = (self.client(client), "ran".to_owned());
-        for verdict in verdicts {
+        for (at, verdict) in verdicts.iter().enumerate() {
             let mut note = |delivery: &Delivery| {
                 said = format!("{said} {}:{}", text(delivery), delivery.deliveries());
             };
@@ -282,13 +297,15 @@ impl Driver {
                     assert!(thrown.is_err(), "the panic comes out");
                 }
                 verdict => {
-                    let delivery = client.recv(None)?;
-                    note(&delivery);
-                    match verdict {
-                        "nack" => delivery.nack(None),
-                        "terminate" => delivery.terminate(),
-                        _ => drop(delivery),
-                    }
+                    let settlement = match verdict {
+                        "nack" => Settlement::Nack(None),
+                        "terminate" => Settlement::Terminate,
+                        _ => Settlement::Fail,
+                    };
+                    client.run(|delivery| {
+                        note(delivery);
+                        (settlement, ControlFlow::Break(at))
+                    })?;
                 }
             }
         }
@@ -378,7 +395,7 @@ impl Driver {
             ["cursor", delivery] => self.cursor(delivery),
             ["schema"] => Ok(format!("schema {}", CURSOR_SCHEMA.replace('\n', " "))),
             ["by_peer", client] => Ok(self.by_peer(client)),
-            ["ack" | "nack" | "terminate" | "fail", ..] => self.settle(words),
+            ["ack" | "nack" | "terminate" | "fail" | "give_back", ..] => self.settle(words),
             ["take", client, count] => self.take(client, count),
             ["run", client, verdicts @ ..] => self.run(client, verdicts),
             ["forward", client, topic] => self.forward(client, topic),
@@ -397,6 +414,7 @@ impl Driver {
             ["settle", client, most, timeout] => {
                 ok(self.client(client).wait_pending(number(most), deadline(timeout)))
             }
+            ["poll", client, timeout] => self.poll(client, timeout),
             ["wait_listeners", client, topic, count, timeout] => {
                 ok(self.client(client).wait_listeners(topic, number(count) as usize, deadline(timeout)))
             }

@@ -1,6 +1,7 @@
 """The driver of the Python face: driver.py describes each command."""
 import errno
 import queue
+import select
 import subprocess
 import sys
 import threading
@@ -235,6 +236,10 @@ def wait_listeners(client: str, topic: str, count: str, timeout: str) -> str:
     return "ok"
 
 
+def poll(client: str, timeout: str) -> str:
+    return f"number {len(select.select([clients[client]], [], [], seconds(timeout))[0])}"
+
+
 def subscribe(client: str, topic: str) -> str:
     clients[client].subscribe(topic)
     return "ok"
@@ -295,6 +300,7 @@ COMMANDS: "dict[str, Callable[..., str]]" = {
     "pending": lambda client: f"number {clients[client].pending}",
     "settle": wait_pending,
     "wait_listeners": wait_listeners,
+    "poll": poll,
     "subscribe": subscribe,
     "unsubscribe": unsubscribe,
     "forget": forget,
@@ -305,7 +311,7 @@ COMMANDS: "dict[str, Callable[..., str]]" = {
 
 
 def obey(word: str, *rest: str) -> str:
-    if word in ("ack", "nack", "terminate", "fail"):
+    if word in ("ack", "nack", "terminate", "fail", "give_back"):
         return settle(word, *rest)
     return COMMANDS[word](*rest)
 

@@ -76,6 +76,7 @@ static void no_client(pinnace_client_t *none) {
     FAILS(pinnace_client_pending_by_peer(none, no_peer, NULL), EFAULT);
     FAILS(pinnace_client_wait_pending(none, 0, 0), EFAULT);
     IS_NULL(pinnace_client_recv(none, 0), EFAULT);
+    FAILS(pinnace_client_fd(none), EFAULT);
     FAILS(pinnace_client_run(none, never, NULL), EFAULT);
     FAILS(pinnace_client_listen(none, never, NULL), EFAULT);
     FAILS(pinnace_client_on_error(none, NULL, NULL), EFAULT);
@@ -102,6 +103,7 @@ static void no_delivery(pinnace_delivery_t *none) {
     FAILS(pinnace_delivery_nack(none, 0), EFAULT);
     FAILS(pinnace_delivery_terminate(none), EFAULT);
     FAILS(pinnace_delivery_fail(none), EFAULT);
+    FAILS(pinnace_delivery_give_back(none), EFAULT);
 }
 
 static void what_is_none(void) {
@@ -113,6 +115,8 @@ static void what_is_none(void) {
     FAILS(pinnace_client_options_set(NULL, "listen", ""), EFAULT);
     FAILS(pinnace_client_options_topic(NULL, "t"), EFAULT);
     FAILS(pinnace_client_options_peer(NULL, "n", "e", NULL, 0), EFAULT);
+    FAILS(pinnace_client_options_cert(NULL, "f"), EFAULT);
+    FAILS(pinnace_client_options_trust_file(NULL, "n", "f"), EFAULT);
     FAILS(pinnace_client_options_destroy(NULL), EFAULT);
     no_client(NULL);
     no_client((void *)something);
@@ -126,6 +130,11 @@ static void null_arguments(void) {
     FAILS(pinnace_client_options_set(options, "listen", NULL), EFAULT);
     FAILS(pinnace_client_options_topic(options, NULL), EFAULT);
     FAILS(pinnace_client_options_peer(options, NULL, "e", NULL, 0), EFAULT);
+    FAILS(pinnace_client_options_cert(options, NULL), EFAULT);
+    FAILS(pinnace_client_options_cert(options, "/dev/null"), EBADMSG);
+    FAILS(pinnace_client_options_trust_file(options, NULL, "f"), EFAULT);
+    FAILS(pinnace_client_options_trust_file(options, "n", NULL), EFAULT);
+    FAILS(pinnace_client_options_trust_file(options, "n", "/dev/null/none"), ENOTDIR);
     FAILS(pinnace_client_options_peer(options, "n", "e", NULL, 1), EFAULT);
     FAILS(pinnace_client_options_peer(options, "n", "e", (const char *const[]){NULL}, 1), EFAULT);
     EXPECT(pinnace_client_options_destroy(options) == 0);

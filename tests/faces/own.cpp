@@ -2,6 +2,7 @@
  * DIR. */
 #include <condition_variable>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <stdexcept>
 
@@ -138,6 +139,43 @@ static void what_a_handler_keeps_is_waited_for() {
     receiver.close(pinnace::Millis(20000));
 }
 
+static void keys_come_from_files() {
+    std::filesystem::create_directories(place);
+    for (const char *name : {"one.cert", "two.cert"}) {
+        void *cert = pinnace_cert_new(nullptr, nullptr);
+        EXPECT(pinnace_cert_save(cert, (place + '/' + name).c_str()) == 0 && pinnace_cert_destroy(cert) == 0);
+    }
+    const auto sealed = [](const std::string &name, const std::string &other, const std::string &suffix) {
+        pinnace::Options options(name, name + "'s");
+        options.data_dir(place + '/' + name).registry("dir://" + place + "/registry").durable(false).send_only(false);
+        options.lease(std::chrono::seconds(5)).interval(pinnace::Millis(10)).linger(pinnace::Millis(0));
+        options.reassign_after(std::chrono::seconds(1)).skip_failing().memory_limit(1 << 20).disk_limit(64 << 20);
+        options.max_body(1 << 20).compress_from(1 << 10).cert(place + '/' + name + ".cert" + suffix);
+        return Client(options.trust_file(other, place + '/' + other + ".cert"));
+    };
+    Client one = sealed("one", "two", ""), two = sealed("two", "one", "_secret");
+    EXPECT(!two.try_recv() && two.fd() >= 0);
+    one.send_to("two's", "sealed");
+    Delivery delivery = two.recv(pinnace::Millis(20000));
+    EXPECT(delivery.body() == "sealed");
+    delivery.ack();
+    one.wait_pending();
+    two.drain();
+    int number = 0;
+    try {
+        two.try_recv();
+    } catch (const pinnace::Error &error) {
+        number = error.code().value();
+    }
+    EXPECT(number == ECANCELED);
+    try {
+        pinnace::Options("three", "three's").cert(place + "/none");
+    } catch (const pinnace::Error &error) {
+        number = error.code().value();
+    }
+    EXPECT(number == ENOENT);
+}
+
 static void errors_by_code() {
     Client one = start("one");
     std::error_code error;
@@ -175,6 +213,7 @@ int main(int, char **words) {
         {"a handler destroys its client", a_handler_destroys_its_client},
         {"a handler that hangs outlives its client", a_handler_that_hangs_outlives_its_client},
         {"what a handler keeps is waited for", what_a_handler_keeps_is_waited_for},
+        {"keys come from files", keys_come_from_files},
         {"errors by code", errors_by_code},
     };
     int passed = 0, failed = 0;

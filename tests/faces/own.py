@@ -1,6 +1,7 @@
 """Features of the Python face only: context managers, iterators, and exceptions from handlers."""
 import asyncio
 import ctypes
+import datetime
 import errno
 import logging
 import os
@@ -216,11 +217,14 @@ def keys(path):
 def who_is_not_trusted_is_not_spoken_to(place, sender):
     public = {name: keys(f"{place}/{name}.cert") for name in ("receiver", "knows", "stranger")}
     told = queue.Queue()
+    # As a path, as text with a path, and as a key.
+    public["knows"], public["stranger"] = Path(place, "knows.cert"), f"{place}/stranger.cert"
 
-    def secret(name, *trusted, **more):
-        return start(place, name, cert=f"{place}/{name}.cert", trust={who: public[who] for who in trusted}, **more)
+    def secret(name, *trusted, suffix="", **more):
+        trust = {who: public[who] for who in trusted}
+        return start(place, name, cert=f"{place}/{name}.cert{suffix}", trust=trust, **more)
 
-    with secret("receiver", "knows") as receiver, secret("knows", "receiver") as knows:
+    with secret("receiver", "knows") as receiver, secret("knows", "receiver", suffix="_secret") as knows:
         with secret("stranger", "receiver") as stranger:
             stranger.send_to("receiver's", b"from a stranger")
             sender.send_to("receiver's", b"not encrypted")
@@ -235,10 +239,49 @@ def who_is_not_trusted_is_not_spoken_to(place, sender):
         expect(told.get(timeout=PATIENCE_S).errno == errno.EHOSTUNREACH, "it says so")
     Path(place, "nonsense").write_text("no certificate")
     for cert, number in ((f"{place}/none", errno.ENOENT), (f"{place}/nonsense", errno.EBADMSG)):
+        for options in ({"cert": cert}, {"trust": {"other": Path(cert)}}, {"trust": {"other": cert}}):
+            try:
+                Client("one", "one's", **options)
+            except Error as error:
+                expect(error.errno == number and cert in str(error), f"{error}")
+            else:
+                expect(False, f"{options}")
+    try:
+        Client("one", "one's", cert=f"{place}/receiver.cert_secret_secret")
+    except Error as error:
+        expect(error.errno == errno.ENOENT, f"{error}")
+
+
+def options_have_python_s_units(place, sender):
+    second = datetime.timedelta(seconds=1)
+    with start(place, "receiver", ack_within=0.0001, max_deliveries=5, lease=second, linger=second * 0,
+               handler_linger=second, send_only=False, skip_failing=True, compress_from=100, max_body=1000) as receiver:
+        sender.send_to("receiver's", b"one")
+        first, again = receiver.recv(PATIENCE_S), receiver.recv(PATIENCE_S)
+        expect((first.deliveries, again.deliveries) == (1, 2), "0.1 ms is not 0, which would be no limit")
+        first.ack()
+    with start(place, "other", send_only=True, advertise="tcp://127.0.0.1:1", reassign_after=0) as other:
         try:
-            Client("one", "one's", cert=cert)
+            other.recv(0)
+        except Closed:
+            pass
+        else:
+            expect(False, "it only sends")
+    for wrong in ({"lease": -1.0}, {"lease": float("nan")}, {"linger": float("inf")}, {"data_dir": "a\0b"},
+                  {"trust": {"n": "a\0b"}}, {"registry": "a\0b"}):
+        try:
+            Client("one", "one's", **wrong)
+        except ValueError as error:
+            expect(str(error), "says why")
+        else:
+            expect(False, f"{wrong}")
+    for wrong in ({"disk_limit": 1}, {"max_body": 0}, {"retry": (2, 1)}):
+        try:
+            Client("one", "one's", data_dir=f"{place}/one", registry="none", **wrong)
         except Error as error:
-            expect(error.errno == number, f"{error}")
+            expect(error.errno == errno.EINVAL, f"{error}")
+        else:
+            expect(False, f"{wrong}")
 
 
 def registries_are_asked(place, sender):
@@ -306,7 +349,7 @@ def main():
                   what_a_handler_raises_is_told, ctrl_c_ends_a_send_that_waits_for_room, what_is_settled_says_nothing,
                   bodies_are_any_bytes, handlers_that_close_each_other, a_child_has_clients_of_its_own,
                   a_child_does_not_keep_the_store, a_handler_that_hangs_lets_the_interpreter_exit, tasks_drain,
-                  who_is_not_trusted_is_not_spoken_to, registries_are_asked):
+                  who_is_not_trusted_is_not_spoken_to, options_have_python_s_units, registries_are_asked):
         checks.check(f"Python: {check.__name__.replace('_', ' ')}", in_a_place, check)
     checks.finish()
 

@@ -34,79 +34,10 @@
 #include <vector>
 
 #include <pinnace/delivery.hpp>
+#include <pinnace/options.hpp>
 #include <pinnace/send_options.hpp>
 
 namespace pinnace {
-
-/* The configuration of a client; any number of clients can be started with it. */
-class Options {
-  public:
-    Options(const std::string &name, const std::string &topic)
-        : handle_(pinnace_client_options_new(name.c_str(), topic.c_str())) {
-        detail::checked(handle_.get(), handle_ == nullptr);
-    }
-
-    /* Sets an option by its name and as text, like pinnace_client_options_set. */
-    Options &set(const std::string &key, const std::string &value) {
-        detail::checked(pinnace_client_options_set(handle_.get(), key.c_str(), value.c_str()));
-        return *this;
-    }
-    Options &data_dir(const std::string &path) { return set("data_dir", path); }
-    Options &registry(const std::string &url) { return set("registry", url); }
-    Options &listen(const std::string &endpoint) { return set("listen", endpoint); }
-    Options &lease(Millis time) { return set("lease_ms", std::to_string(time.count())); }
-    Options &interval(Millis time) { return set("interval_ms", std::to_string(time.count())); }
-    Options &retry(Millis first, Millis most) {
-        set("retry_first_ms", std::to_string(first.count()));
-        return set("retry_most_ms", std::to_string(most.count()));
-    }
-    Options &ack_within(Millis time) { return set("ack_within_ms", std::to_string(time.count())); }
-    Options &max_deliveries(std::uint32_t most) { return set("max_deliveries", std::to_string(most)); }
-    /* False: subscriptions end with the process, and nothing is kept while the client is away. */
-    Options &durable(bool durable) { return set("durable", durable ? "1" : "0"); }
-    /* How long, and how many bytes, messages are kept for a receiver that is away, and messages to all, sent while no
-     * receiver is known, for those to come. 0: without limit. */
-    Options &retain_for(Millis time) { return set("retain_for_ms", std::to_string(time.count())); }
-    Options &retain_bytes(std::uint64_t bytes) { return set("retain_bytes", std::to_string(bytes)); }
-    /* How long a message's id counts, by which a retry is recognized; 0: not at all. */
-    Options &deduplicate_for(Millis time) { return set("deduplicate_for_ms", std::to_string(time.count())); }
-    /* How long closing waits for calls and handlers that do not return. */
-    Options &handler_linger(Millis time) { return set("handler_linger_ms", std::to_string(time.count())); }
-    Options &skip_damage(bool skip = true) { return set("skip_damage", skip ? "1" : "0"); }
-    /* Adds a topic that the client listens on from its start. */
-    Options &topic(const std::string &further) {
-        detail::checked(pinnace_client_options_topic(handle_.get(), further.c_str()));
-        return *this;
-    }
-    /* Adds a client known in advance. */
-    Options &peer(const std::string &name, const std::string &endpoint, const std::vector<std::string> &topics) {
-        std::vector<const char *> texts;
-        for (const std::string &topic : topics)
-            texts.push_back(topic.c_str());
-        detail::checked(pinnace_client_options_peer(handle_.get(), name.c_str(), endpoint.c_str(), texts.data(),
-                                                    texts.size()));
-        return *this;
-    }
-
-    /* Encrypts all traffic with the keys of a certificate from pinnace_cert_load. The client talks only to clients with
-     * a trusted public key, 40 characters of Z85. */
-    Options &curve(void *certificate) {
-        detail::checked(pinnace_client_options_curve(handle_.get(), certificate));
-        return *this;
-    }
-    Options &trust(const std::string &name, const std::string &key) {
-        detail::checked(pinnace_client_options_trust(handle_.get(), name.c_str(), key.c_str()));
-        return *this;
-    }
-
-    const pinnace_client_options_t *handle() const noexcept { return handle_.get(); }
-
-  private:
-    struct Destroy {
-        void operator()(pinnace_client_options_t *handle) const noexcept { pinnace_client_options_destroy(handle); }
-    };
-    std::unique_ptr<pinnace_client_options_t, Destroy> handle_;
-};
 
 /* A message on its way to the disk. */
 struct Ticket {
@@ -274,6 +205,19 @@ class Client {
         detail::noted(delivery == nullptr, error);
         return Delivery(delivery);
     }
+
+    /* The next message, if one is ready; otherwise an empty Delivery. ECANCELED: the client was closed. */
+    Delivery try_recv() {
+        std::error_code error;
+        Delivery delivery = recv(Millis(0), error);
+        if (error && error.value() != EAGAIN)
+            throw Error(error.value(), pinnace_client_error());
+        return delivery;
+    }
+    /* A descriptor for event loops. It is readable while a message may be ready, and once the client is drained or
+     * closed: then call try_recv. It stays readable until a receive finds no message. It belongs to the client: remove
+     * it from the loop before the client is closed. */
+    int fd() const { return detail::checked(pinnace_client_fd(handle())); }
 
     /* Calls a handler with one message after the other, in this thread, until the handler returns Verdict::stop. The
      * handler takes a Delivery & and returns a Verdict, or void, which counts as Verdict::ack. It may move the delivery

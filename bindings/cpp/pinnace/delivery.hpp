@@ -60,8 +60,8 @@ struct Cursor {
 /* The SQL that creates the table of cursors. */
 inline std::string_view cursor_schema() noexcept { return pinnace_cursor_schema(); }
 
-/* A received message, until it is settled by ack, nack, terminate or fail. Destroying an unsettled one is a fail. Once
- * settled or moved from it is empty. Settling invalidates the views that its functions returned. */
+/* A received message, until it is settled by ack, nack, terminate, fail or give_back. Destroying an unsettled one is a
+ * fail. Once settled or moved from it is empty. Settling invalidates the views that its functions returned. */
 class Delivery {
   public:
     Delivery() noexcept = default;
@@ -137,6 +137,9 @@ class Delivery {
     void nack(Millis delay = forever) { detail::checked(pinnace_delivery_nack(release(), delay.count())); }
     void terminate() { detail::checked(pinnace_delivery_terminate(release())); }
     void fail() { detail::checked(pinnace_delivery_fail(release())); }
+
+    /* As if it had not been received: it is the next of its stream again, and this delivery does not count. */
+    void give_back() { detail::checked(pinnace_delivery_give_back(release())); }
 
     void ack(std::error_code &error) noexcept { detail::noted(pinnace_delivery_ack(release()) < 0, error); }
     void nack(Millis delay, std::error_code &error) noexcept {

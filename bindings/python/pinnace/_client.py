@@ -1,24 +1,23 @@
 """A client: sends messages to topics, and receives the messages of the topics that it listens on."""
-import asyncio
 import contextlib
 import ctypes
 import errno
 import itertools
 import logging
-import os
 import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType, TracebackType
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional
 
 from . import _signals
+from ._aio import Deliveries, Loops
 from ._delivery import Delivery, Verdict
 from ._library import PENDING, REPORTER, Closed, Error, TimedOut, checked, error_of, in_c, last_error, lib
 from ._library import milliseconds, text
-from ._options import Peer, add_topics, client_options, in_ms, secure
+from ._options import FilePath, Peer, Seconds, add_topics, client_options, in_c_terms, in_s, secure
 from ._sending import Body, Durability, Headers, send_options
 
 Handler = Callable[[Delivery], Optional[Verdict]]
@@ -76,20 +75,25 @@ _REPORTER = REPORTER(_report)
 
 
 class Client:
-    """A client with a unique name that listens on a topic of its own. Times are in seconds.
+    """A client with a unique name that listens on a topic of its own. Times are seconds, or timedeltas.
 
     `data_dir` is the directory of its store, `registry` where clients find each other (dir://PATH, sqlite://PATH,
-    redis://HOST, none), `listen` the endpoint where others reach it. The client keeps its name for `lease` after
-    its last renewal. Messages with Durability.INTERVAL reach the disk within `interval`. `retry` is the first and
-    the longest delay before a failed message is redelivered; it is given up after `max_deliveries` (0: never).
-    `skip_damage` opens a damaged store without the damaged parts. Not `durable`: its subscriptions end with its
-    process, and nothing is kept for it while it is away. `retain_for` and `retain_bytes` limit what is kept for a
-    receiver that is away, and what is sent to all while no receiver is known, for those to come (7 days and 1 GiB; 0:
-    no limit). `cert`, the path of a certificate (`pinnace keygen`), encrypts all traffic; the client then talks only to
-    clients with a public key in `trust`, which maps names to keys of 40 characters of Z85. `handler_linger` is how long
-    closing waits for handlers that do not return. A message's id counts for `deduplicate_for` (0: not at all). `more`
-    has further options, by their names in pinnace.h and as text. `on_error` is called, on any thread, with errors that
-    no call can return; without it they are logged.
+    redis://HOST, none), `listen` the endpoint where others reach it, `advertise` the one they are told. `send_only`: it
+    neither listens nor is registered. It keeps its name for `lease` after its last renewal. Messages with
+    Durability.INTERVAL reach the disk within `interval`. `retry` is the first and the longest delay before a failed
+    message is redelivered, for which the stream waits unless `skip_failing`; it is given up after `max_deliveries` (0:
+    never). A message has failed if it is not settled `ack_within` (0: no limit). One sent to one of several clients
+    goes to another if that client is away for longer than `reassign_after` (0: never). `skip_damage` opens a damaged
+    store without the damaged parts. Not `durable`: its subscriptions end with its process, and nothing is kept for it
+    while it is away. `retain_for` and `retain_bytes` limit what is kept for a receiver that is away, and what is sent
+    to all while no receiver is known (7 days and 1 GiB; 0: no limit). `cert`, the path of its certificate (`pinnace
+    keygen`), encrypts all traffic; it then talks only to the clients in `trust`, which maps names to the paths of
+    public certificates or to keys of 40 characters of Z85. Closing waits for handlers for `handler_linger`, and for
+    the acknowledgement of messages of Durability.MEMORY for `linger`; these take at most `memory_limit` bytes, and the
+    store `disk_limit`. A message's id counts for `deduplicate_for` (0: not at all). Bodies have at most `max_body`
+    bytes, and from `compress_from` are compressed. None is the library's default. `more` has options by their names in
+    pinnace.h, as text. `on_error` is called, on any thread, with errors that no call can return; without it they are
+    logged.
 
     Any thread may call it. A `with` statement closes it at its end.
     """
@@ -100,50 +104,53 @@ class Client:
         topic: str,
         *,
         topics: Iterable[str] = (),
-        data_dir: Union[str, "os.PathLike[str]", None] = None,
+        data_dir: Optional[FilePath] = None,
         registry: Optional[str] = None,
         listen: Optional[str] = None,
-        lease: Optional[float] = None,
-        interval: Optional[float] = None,
-        retry: Optional[tuple[float, float]] = None,
+        advertise: Optional[str] = None,
+        send_only: bool = False,
+        lease: Optional[Seconds] = None,
+        interval: Optional[Seconds] = None,
+        retry: Optional[tuple[Seconds, Seconds]] = None,
         max_deliveries: int = 0,
+        ack_within: Optional[Seconds] = None,
+        skip_failing: bool = False,
+        reassign_after: Optional[Seconds] = None,
         skip_damage: bool = False,
         durable: bool = True,
-        retain_for: Optional[float] = None,
+        retain_for: Optional[Seconds] = None,
         retain_bytes: Optional[int] = None,
         peers: Iterable[Peer] = (),
-        cert: Union[str, "os.PathLike[str]", None] = None,
-        trust: Mapping[str, str] = MappingProxyType({}),
-        handler_linger: float = 10.0,
-        deduplicate_for: float = 120.0,
+        cert: Optional[FilePath] = None,
+        trust: Mapping[str, FilePath] = MappingProxyType({}),
+        linger: Optional[Seconds] = None,
+        handler_linger: Seconds = 10.0,
+        deduplicate_for: Optional[Seconds] = None,
+        memory_limit: Optional[int] = None,
+        disk_limit: Optional[int] = None,
+        max_body: Optional[int] = None,
+        compress_from: Optional[int] = None,
         more: Mapping[str, str] = MappingProxyType({}),
         on_error: Optional[Callable[[Error], None]] = None,
     ) -> None:
         self._handle: Optional[int] = None
         self._on_error = on_error
         self._threads: list[threading.Thread] = []
-        self._handler_linger = float(more.get("handler_linger_ms", handler_linger * 1000)) / 1000
+        self._loops = Loops()
+        self._handler_linger = float(more.get("handler_linger_ms", in_s(handler_linger) * 1000)) / 1000
         self._signals = _signals.Mask()
-        settings: dict[str, Optional[bytes]] = {
-            "data_dir": None if data_dir is None else os.fsencode(data_dir),
-            "registry": None if registry is None else in_c(registry),
-            "listen": None if listen is None else in_c(listen),
-            "lease_ms": in_ms(lease),
-            "interval_ms": in_ms(interval),
-            "retry_first_ms": in_ms(retry and retry[0]),
-            "retry_most_ms": in_ms(retry and retry[1]),
-            "max_deliveries": str(max_deliveries).encode(),
-            "handler_linger_ms": in_ms(handler_linger),
-            "deduplicate_for_ms": in_ms(deduplicate_for),
-            "skip_damage": b"1" if skip_damage else b"0",
-            "durable": b"1" if durable else b"0",
-            "retain_for_ms": in_ms(retain_for),
-            "retain_bytes": None if retain_bytes is None else str(retain_bytes).encode(),
-            **{key: in_c(value) for key, value in more.items()},
-        }
-        with client_options(name, topic, settings) as options:
+        first, most = retry or (None, None)
+        given = dict(
+            data_dir=data_dir, registry=registry, listen=listen, advertise=advertise, send_only=send_only, lease=lease,
+            interval=interval, retry_first=first, retry_most=most, max_deliveries=max_deliveries, ack_within=ack_within,
+            skip_failing=skip_failing, reassign_after=reassign_after, skip_damage=skip_damage, durable=durable,
+            retain_for=retain_for, retain_bytes=retain_bytes, linger=linger, handler_linger=handler_linger,
+            deduplicate_for=deduplicate_for, memory_limit=memory_limit, disk_limit=disk_limit, max_body=max_body,
+            compress_from=compress_from,
+        )
+        with client_options(name, topic, in_c_terms(given, more)) as options:
             add_topics(options, topics, peers)
-            secure(options, None if cert is None else os.fsencode(cert), trust)
+            secure(options, cert, trust)
             self._handle = lib.pinnace_client_start(options)
             if self._handle is None:
                 raise last_error()
@@ -390,18 +397,28 @@ class Client:
             except Closed:
                 return
 
-    async def __aiter__(self) -> AsyncIterator[Delivery]:
-        """The same. A thread of the loop's default executor waits for each message."""
-        loop = asyncio.get_running_loop()
+    async def recv_async(self) -> Delivery:
+        """The next message, in a coroutine. The event loop polls the client's descriptor, and no thread waits. Raises
+        Closed. A coroutine that is cancelled, as by asyncio.wait_for, has taken no message. A Delivery that is
+        garbage-collected before anything was called on it goes back uncounted, as by Delivery.give_back: a task may be
+        cancelled after it has received one."""
+        here = self._loops.running(self.fileno)
+        await here.turn()
         while True:
             try:
-                # If the task is cancelled meanwhile, the message is dropped unsettled: it fails and is redelivered.
-                delivery = await loop.run_in_executor(None, self.recv, _SLICE_S)
+                return Delivery(self._recv(0), is_seen=False)
             except TimedOut:
-                continue
-            except Closed:
-                return
-            yield delivery
+                await here.readable()
+
+    def __aiter__(self) -> AsyncIterator[Delivery]:
+        """Messages by recv_async, until the client is closed. The caller settles each."""
+        return Deliveries(self.recv_async)
+
+    def fileno(self) -> int:
+        """A descriptor for select and event loops. It is readable while a message may be ready, and once the client is
+        drained or closed: then call recv(0). It stays readable until a receive finds no message. It belongs to the
+        client: remove it from the loop before the client is closed."""
+        return checked(lib.pinnace_client_fd(self._handle))
 
     def run(self, handler: Handler) -> None:
         """Calls a handler with one message after the other, until the handler returns Verdict.STOP. Raises Closed if

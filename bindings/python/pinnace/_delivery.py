@@ -54,17 +54,25 @@ and stream with numbers up to `settled`, commit, and acknowledge."""
 
 
 class Delivery:
-    """A received message, until it is settled by ack, nack, terminate or fail.
+    """A received message, until it is settled by ack, nack, terminate, fail or give_back.
 
     As a context manager it is acknowledged at the end, or fails on an exception, unless it was settled within. A
-    message that is garbage-collected unsettled has failed.
+    message that is garbage-collected unsettled has failed; one from Client.recv_async on which nothing was called goes
+    back uncounted.
     """
 
-    __slots__ = ("_body", "_handle")
+    __slots__ = ("_body", "_held", "_is_seen")
 
-    def __init__(self, handle: int) -> None:
-        self._handle: Optional[int] = handle
+    def __init__(self, handle: int, is_seen: bool = True) -> None:
+        self._held: Optional[int] = handle
+        self._is_seen = is_seen
         self._body: Optional[bytes] = None
+
+    @property
+    def _handle(self) -> Optional[int]:
+        """Of the C library. From the first use on, the message has been seen."""
+        self._is_seen = True
+        return self._held
 
     @property
     def body(self) -> bytes:
@@ -162,7 +170,7 @@ class Delivery:
         checked(lib.pinnace_delivery_in_progress(self._handle))
 
     def _release(self) -> Optional[int]:
-        handle, self._handle = self._handle, None
+        handle, self._held = self._handle, None
         return handle
 
     def ack(self) -> None:
@@ -180,6 +188,10 @@ class Delivery:
     def fail(self) -> None:
         """Failed: redelivered later, before the next of its stream."""
         checked(lib.pinnace_delivery_fail(self._release()))
+
+    def give_back(self) -> None:
+        """As if it had not been received: it is the next of its stream again, and this delivery does not count."""
+        checked(lib.pinnace_delivery_give_back(self._release()))
 
     def settle(self, verdict: Verdict) -> None:
         """Settles the message by a handler's verdict. Does nothing if it is settled already."""
@@ -211,5 +223,10 @@ class Delivery:
                 raise
 
     def __del__(self) -> None:
-        if self._handle is not None:
-            lib.pinnace_delivery_fail(self._release())
+        handle, self._held = self._held, None
+        if handle is None:
+            return
+        if self._is_seen:
+            lib.pinnace_delivery_fail(handle)
+        else:
+            lib.pinnace_delivery_give_back(handle)

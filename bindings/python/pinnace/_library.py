@@ -53,12 +53,10 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_client_options_set": (c_int, [c_void_p, c_char_p, c_char_p]),
     "pinnace_client_options_topic": (c_int, [c_void_p, c_char_p]),
     "pinnace_client_options_peer": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_char_p), c_size_t]),
-    "pinnace_client_options_curve": (c_int, [c_void_p, c_void_p]),
+    "pinnace_client_options_cert": (c_int, [c_void_p, c_char_p]),
     "pinnace_client_options_trust": (c_int, [c_void_p, c_char_p, c_char_p]),
+    "pinnace_client_options_trust_file": (c_int, [c_void_p, c_char_p, c_char_p]),
     "pinnace_client_options_destroy": (c_int, [c_void_p]),
-    "pinnace_cert_load": (c_void_p, [c_char_p]),
-    "pinnace_cert_error": (c_char_p, []),
-    "pinnace_cert_destroy": (c_int, [c_void_p]),
     "pinnace_client_start": (c_void_p, [c_void_p]),
     "pinnace_client_close": (c_int, [c_void_p]),
     "pinnace_client_close_within": (c_int, [c_void_p, c_long]),
@@ -86,6 +84,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_client_wait_listeners": (c_int, [c_void_p, c_char_p, c_size_t, c_long]),
     "pinnace_client_wait_pending": (c_int, [c_void_p, c_uint64, c_long]),
     "pinnace_client_recv": (c_void_p, [c_void_p, c_long]),
+    "pinnace_client_fd": (c_int, [c_void_p]),
     "pinnace_client_on_error": (c_int, [c_void_p, REPORTER, c_void_p]),
     "pinnace_delivery_body": (c_void_p, [c_void_p]),
     "pinnace_delivery_size": (c_size_t, [c_void_p]),
@@ -110,6 +109,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_delivery_nack": (c_int, [c_void_p, c_long]),
     "pinnace_delivery_terminate": (c_int, [c_void_p]),
     "pinnace_delivery_fail": (c_int, [c_void_p]),
+    "pinnace_delivery_give_back": (c_int, [c_void_p]),
 }
 
 

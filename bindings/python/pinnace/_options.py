@@ -1,10 +1,23 @@
 """The options with which a client is started, in C's terms."""
 import contextlib
 import ctypes
+import datetime
+import math
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
-from ._library import checked, error_of, in_c, last_error, lib, milliseconds
+from ._library import checked, in_c, last_error, lib
+
+Seconds = Union[float, datetime.timedelta]
+FilePath = Union[str, "os.PathLike[str]"]
+
+# The options that are times; C has them in milliseconds.
+_TIMES = {
+    "lease", "interval", "retry_first", "retry_most", "ack_within", "reassign_after", "retain_for", "deduplicate_for",
+    "linger", "handler_linger",
+}
+_Z85 = set("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#")
 
 
 class Peer(NamedTuple):
@@ -15,20 +28,49 @@ class Peer(NamedTuple):
     topics: tuple[str, ...]
 
 
-def in_ms(seconds: Optional[float]) -> Optional[bytes]:
-    return None if seconds is None else str(milliseconds(seconds)).encode()
+def in_s(time: Seconds) -> float:
+    return time.total_seconds() if isinstance(time, datetime.timedelta) else float(time)
+
+
+def _in_ms(name: str, time: Seconds) -> bytes:
+    seconds = in_s(time)
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"{name} must be a time of at least 0 s, not {time!r}")
+    # 0 has a meaning of its own.
+    return str(max(1, round(seconds * 1000)) if seconds > 0 else 0).encode()
+
+
+def _path(file: FilePath) -> bytes:
+    path = os.fsencode(file)
+    if b"\0" in path:
+        raise ValueError(f"{file!r} has a NUL")
+    return path
+
+
+def in_c_terms(given: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, bytes]:
+    """Options by their names in pinnace.h, as text; without those that are None. `more` has some in these terms."""
+    settings = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name in _TIMES:
+            settings[f"{name}_ms"] = _in_ms(name, value)
+        elif isinstance(value, int):  # bool, too
+            settings[name] = str(int(value)).encode()
+        else:
+            settings[name] = _path(value) if name == "data_dir" else in_c(value)
+    return {**settings, **{key: in_c(value) for key, value in more.items()}}
 
 
 @contextlib.contextmanager
-def client_options(name: str, topic: str, settings: Mapping[str, Optional[bytes]]) -> Iterator[Any]:
-    """The options of a client with these settings, except those that are None."""
+def client_options(name: str, topic: str, settings: Mapping[str, bytes]) -> Iterator[Any]:
+    """The options of a client with these settings."""
     options = lib.pinnace_client_options_new(in_c(name), in_c(topic))
     if options is None:
         raise last_error()
     try:
         for key, value in settings.items():
-            if value is not None:
-                checked(lib.pinnace_client_options_set(options, in_c(key), value))
+            checked(lib.pinnace_client_options_set(options, in_c(key), value))
         yield options
     finally:
         lib.pinnace_client_options_destroy(options)
@@ -44,15 +86,13 @@ def add_topics(options: Any, topics: Iterable[str], peers: Iterable[Peer]) -> No
         checked(lib.pinnace_client_options_peer(options, *known, listens, len(listens)))
 
 
-def secure(options: Any, cert: Optional[bytes], trust: Mapping[str, str]) -> None:
-    """Adds the keys of a certificate, by its path, and the public keys of other clients, by their names."""
+def secure(options: Any, cert: Optional[FilePath], trust: Mapping[str, FilePath]) -> None:
+    """Adds the keys of a certificate, by its path, and the public keys of other clients, by their names. Each is 40
+    characters of Z85, or the path of a certificate."""
     if cert is not None:
-        keys = lib.pinnace_cert_load(cert)
-        if keys is None:
-            raise error_of(ctypes.get_errno(), lib.pinnace_cert_error().decode(errors="replace"))
-        try:
-            checked(lib.pinnace_client_options_curve(options, keys))
-        finally:
-            lib.pinnace_cert_destroy(keys)
+        checked(lib.pinnace_client_options_cert(options, _path(cert)))
     for name, key in trust.items():
-        checked(lib.pinnace_client_options_trust(options, in_c(name), in_c(key)))
+        if isinstance(key, str) and len(key) == 40 and _Z85.issuperset(key):
+            checked(lib.pinnace_client_options_trust(options, in_c(name), in_c(key)))
+        else:
+            checked(lib.pinnace_client_options_trust_file(options, in_c(name), _path(key)))

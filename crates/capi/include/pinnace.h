@@ -209,6 +209,8 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   listen             endpoint to listen on [a local socket, for processes of this host]
  *   advertise          endpoint announced to others, if it differs
  *   lease_ms           how long the name stays reserved without renewal, 1 to 2592000000 [10000]
+ *   send_only          1: the client neither listens nor is registered: it sends, clears and waits for what is pending;
+ *                      receiving is ECANCELED, subscribing EINVAL [0]
  *   interval_ms        for PINNACE_INTERVAL: the longest delay until a message is on the disk [100]
  *   retry_first_ms     delay before the first redelivery of a failed message [100]; doubles each time,
  *   retry_most_ms      up to this [60000]
@@ -240,6 +242,11 @@ int pinnace_client_options_destroy(pinnace_client_options_t *options);
  * with a trusted public key, 40 characters of Z85. */
 int pinnace_client_options_curve(pinnace_client_options_t *options, void *cert);
 int pinnace_client_options_trust(pinnace_client_options_t *options, const char *name, const char *z85_public_key);
+
+/* The same with files, as `pinnace keygen NAME` writes them: the path of NAME or NAME_secret for the client itself, of
+ * NAME for another client. EKEYREJECTED: no secret key that matches; and the errors of pinnace_cert_load. */
+int pinnace_client_options_cert(pinnace_client_options_t *options, const char *file);
+int pinnace_client_options_trust_file(pinnace_client_options_t *options, const char *name, const char *file);
 
 pinnace_client_t *pinnace_client_start(const pinnace_client_options_t *options);
 
@@ -352,10 +359,16 @@ int pinnace_client_pending_by_peer(pinnace_client_t *client, pinnace_pending_fn 
 /* Discards the pending messages of a topic; writes the number of messages and parts to `cleared`, unless it is NULL. */
 int pinnace_client_clear_pending(pinnace_client_t *client, const char *topic, uint64_t *cleared);
 
-/* The next message. It belongs to the caller until it is settled by one of pinnace_delivery_ack, _nack, _terminate and
- * _fail, even after the client was closed; until then the client's store stays open. Settling frees it, and everything
- * that its functions returned. */
+/* The next message. It belongs to the caller until it is settled by one of pinnace_delivery_ack, _nack, _terminate,
+ * _fail and _give_back, even after the client was closed; until then the client's store stays open. Settling frees it,
+ * and everything that its functions returned. EAGAIN: timeout; 0: no message is ready. */
 pinnace_delivery_t *pinnace_client_recv(pinnace_client_t *client, long timeout_ms);
+
+/* A descriptor for epoll(7), poll(2) and event loops, or -1. It is readable while a message may be ready, and once the
+ * client is drained or closed: then call pinnace_client_recv with timeout 0. It stays readable until a receive finds no
+ * message. It belongs to the client until that is closed: do not read, write or close it, and remove it from epoll
+ * before. The first call creates it; a client without it pays nothing for it. EIO: too many descriptors are open. */
+int pinnace_client_fd(pinnace_client_t *client);
 
 const void *pinnace_delivery_body(pinnace_delivery_t *delivery); /* not NULL, even if the body is empty */
 size_t pinnace_delivery_size(pinnace_delivery_t *delivery);
@@ -407,6 +420,7 @@ int pinnace_delivery_nack(pinnace_delivery_t *delivery,
                           long delay_ms);                     /* redeliver after it; negative: growing delay */
 int pinnace_delivery_terminate(pinnace_delivery_t *delivery); /* given up: its sender keeps a dead letter */
 int pinnace_delivery_fail(pinnace_delivery_t *delivery);      /* failed: redelivered later, before the next */
+int pinnace_delivery_give_back(pinnace_delivery_t *delivery); /* as if not received: next again, and not counted */
 
 int pinnace_delivery_in_progress(pinnace_delivery_t *delivery); /* still being handled: restarts ack_within_ms */
 

@@ -163,6 +163,17 @@ impl Certificate {
         Certificate::read(path.as_ref(), true)
     }
 
+    /// Reads both keys, from `PATH_secret` if it exists, else from `PATH`: either of the files that
+    /// [`save`](Certificate::save) writes may be named. Errors: WrongSecretKey if there is no secret key.
+    pub fn load_own(path: impl AsRef<Path>) -> Result<Certificate, Error> {
+        match Certificate::read(&secret_path(path.as_ref()), true) {
+            Err(Error::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                Certificate::load_secret(path)
+            }
+            outcome => outcome,
+        }
+    }
+
     /// Writes `PATH` and `PATH_secret`, which only its owner can read. Existing files are replaced atomically.
     /// Errors: NoSecretKey, Metadata.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {

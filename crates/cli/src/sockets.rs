@@ -370,7 +370,9 @@ fn reason(stats: &Stats) -> Option<String> {
 pub fn endpoint_failure(endpoint: &str, error: Error) -> Failure {
     match error {
         Error::Invalid(reason) => Failure::usage(format!("{endpoint}: invalid endpoint: {reason}")),
-        Error::Transport | Error::TransportForType => Failure::usage(format!("{endpoint}: {error}")),
+        Error::Transport | Error::NoTls | Error::TransportForType => {
+            Failure::usage(format!("{endpoint}: {error}"))
+        }
         error => Failure::of(endpoint, error),
     }
 }

@@ -20,6 +20,11 @@ pub enum Error {
     Property(&'static str),
     /// An invalid setting of the builder: which one, and why.
     Setting(&'static str),
+    /// A certificate that cannot be read, or has no secret key where one is needed.
+    Certificate {
+        file: PathBuf,
+        text: String,
+    },
     /// An endpoint that cannot be used, with the engine's error.
     Endpoint(pinnace_engine::Error),
     /// Another client uses this name, in this process or another.
@@ -90,6 +95,7 @@ impl fmt::Display for Error {
             ),
             Error::Ttl => write!(f, "a time to live must be 1 to {} ms, or absent for no limit", u32::MAX),
             Error::Setting(text) | Error::Property(text) => f.write_str(text),
+            Error::Certificate { file, text } => write!(f, "{}: {text}", file.display()),
             Error::Endpoint(error) => write!(f, "the endpoint cannot be used: {error}"),
             Error::NameTaken => f.write_str("another client uses this name"),
             Error::Registry(error) => write!(f, "registry: {error}"),

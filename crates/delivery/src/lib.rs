@@ -36,6 +36,7 @@ mod error;
 mod inbox;
 mod instance;
 mod log;
+#[cfg_attr(not(feature = "zstd"), path = "no_pack.rs")]
 mod pack;
 pub mod paths;
 mod peek;
@@ -51,7 +52,8 @@ mod wire;
 
 pub use browse::{Browse, Browsed, PendingMessage, browse};
 pub use client::{
-    Builder, CURSOR_SCHEMA, Client, Cursor, Dead, Deliveries, Delivery, Durability, Options, Pending, Ticket,
+    Builder, CURSOR_SCHEMA, Client, Cursor, Dead, Deliveries, Delivery, Durability, HandlerResult, Options,
+    Pending, Settlement, Ticket,
 };
 pub use dead_letters::{DeadLetter, LetterNumber, NoNumber, dead_letters};
 pub use error::Error;

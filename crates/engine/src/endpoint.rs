@@ -130,8 +130,8 @@ impl EndpointPair {
 impl Endpoint {
     /// Parses `text`.
     ///
-    /// Errors: `Transport` for an unknown transport, `System(ENAMETOOLONG)` for a path that is too long, `Invalid`
-    /// for everything else that cannot be parsed.
+    /// Errors: `Transport` for an unknown transport, `NoTls` for one that needs TLS in a build without it,
+    /// `System(ENAMETOOLONG)` for a path that is too long, `Invalid` for everything else that cannot be parsed.
     pub fn parse(text: &str, role: Role) -> Result<Endpoint, Error> {
         let (scheme, address) = text.split_once("://").ok_or(Error::Invalid(Invalid::Endpoint))?;
         if scheme.is_empty() || address.is_empty() || text.contains('\0') {
@@ -140,6 +140,7 @@ impl Endpoint {
         match scheme {
             "tcp" => TcpEndpoint::parse(address, role).map(Endpoint::Tcp),
             "ipc" => IpcEndpoint::parse(address, role).map(Endpoint::Ipc),
+            "wss" | "tls+tcp" if !cfg!(feature = "tls") => Err(Error::NoTls),
             "ws" | "wss" => WebEndpoint::parse(address, role, scheme == "wss").map(Endpoint::Web),
             "vsock" => FamilyEndpoint::vsock(address, role).map(Endpoint::Family),
             "tipc" => FamilyEndpoint::tipc(address, role).map(Endpoint::Family),

@@ -34,6 +34,8 @@ pub enum Error {
     State,
     /// Caller: unknown transport (EPROTONOSUPPORT).
     Transport,
+    /// Caller: the transport needs TLS, and the crate was built without its feature `tls` (EPROTONOSUPPORT).
+    NoTls,
     /// Caller: the transport does not support this socket type (ENOCOMPATPROTO).
     TransportForType,
     /// Caller: no such endpoint (ENOENT).
@@ -114,7 +116,7 @@ impl Error {
             Error::Fault => Errno::FAULT,
             Error::Reentered => Errno::DEADLK,
             Error::NotSupported => Errno::NOTSUP,
-            Error::Transport => Errno::PROTONOSUPPORT,
+            Error::Transport | Error::NoTls => Errno::PROTONOSUPPORT,
             Error::NoEndpoint => Errno::NOENT,
             Error::WouldBlock | Error::Deferred => Errno::AGAIN,
             Error::Unreachable => Errno::HOSTUNREACH,
@@ -157,6 +159,7 @@ impl fmt::Display for Error {
             Error::NotSupported => "not supported by this socket",
             Error::State => "not allowed in the socket's current state",
             Error::Transport => "unknown transport",
+            Error::NoTls => "this transport needs TLS, and the crate was built without its feature `tls`",
             Error::TransportForType => "this transport does not support this socket type",
             Error::NoEndpoint => "no such endpoint",
             Error::WouldBlock | Error::Deferred => "the call would block, or its timeout expired",

@@ -25,6 +25,9 @@
 //! - Limits in messages and in bytes, per peer ([`Builder::send_byte_limit`]) and for the whole context
 //!   ([`ContextBuilder::max_bytes`]).
 //! - Guaranteed delivery between named clients, without a service to run: [`delivery`].
+//! - Cargo features, all on by default: `redis` and `sqlite`, the registries of [`delivery`] of these kinds; `tls`, for
+//!   wss://, tls+tcp:// and rediss://; `zstd`, for the compression of large bodies in [`delivery`]. An address that
+//!   needs a feature without which the crate was built is an error that names it. `pgm` (pgm:// and epgm://) is off.
 //! - Security: [`Builder::curve_server`] and others; [`certificate`] for keys in files; [`z85`].
 //!
 //! Any thread may use any socket. A future dropped early, or a call that fails, has received no message and sent none.

@@ -53,6 +53,8 @@ impl From<&DeliveryError> for CallError {
             | DeliveryError::Ttl
             | DeliveryError::Setting(_)
             | DeliveryError::Property(_) => libc::EINVAL,
+            // The C interface reads certificates itself.
+            DeliveryError::Certificate { .. } => libc::EBADMSG,
             DeliveryError::Endpoint(error) => error.errno(),
             DeliveryError::NameTaken => libc::EEXIST,
             DeliveryError::Registry(error) => of_registry(error),
@@ -81,7 +83,8 @@ pub(super) fn of_registry(error: &RegistryError) -> c_int {
         | RegistryError::Endpoint
         | RegistryError::Topics
         | RegistryError::Lease
-        | RegistryError::Url(_) => libc::EINVAL,
+        | RegistryError::Url(_)
+        | RegistryError::Feature(_) => libc::EINVAL,
         RegistryError::NameTaken | RegistryError::Lost => libc::EEXIST,
         RegistryError::Busy => libc::EBUSY,
         RegistryError::Unreachable(_) => libc::EHOSTUNREACH,

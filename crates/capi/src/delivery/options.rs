@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pinnace_cert::{KeyPair, PublicKey};
+use pinnace_cert::{Certificate, Error as CertError, KeyPair, PublicKey};
 use pinnace_delivery::{Builder, Client};
 use pinnace_engine::{Error, z85};
 
@@ -74,6 +74,7 @@ const KEYS: &[Key] = &[
     Key("lease_ms", Kind::Number { least: 1, most: 30 * DAY_MS }, |plan, value| {
         plan.with(|builder| builder.lease(value.time()))
     }),
+    Key("send_only", FLAG, |plan, value| plan.with_some(value, Builder::send_only)),
     Key("interval_ms", TIME, |plan, value| plan.with(|builder| builder.interval(value.time()))),
     Key("retry_first_ms", TIME, |plan, value| Plan { retry: (value.time(), plan.retry.1), ..plan }),
     Key("retry_most_ms", TIME, |plan, value| Plan { retry: (plan.retry.0, value.time()), ..plan }),
@@ -337,6 +338,57 @@ pub unsafe extern "C" fn pinnace_client_options_trust(
         let key = z85::decode_key(key.as_bytes())
             .ok_or_else(|| CallError::new(libc::EINVAL, "a key must be 40 characters of Z85"))?;
         options.lock().trusted.push((name.to_owned(), key));
+        Ok(0)
+    })
+}
+
+/// Reads a certificate's file.
+///
+/// # Safety
+/// `file` must be null or a C string.
+unsafe fn read_cert(
+    file: *const c_char,
+    load: impl FnOnce(&Path) -> Result<Certificate, CertError>,
+) -> Result<Certificate, CallError> {
+    // SAFETY: the caller's promise.
+    let path = Path::new(OsStr::from_bytes(unsafe { given(file, "the file") }?.to_bytes()));
+    load(path).map_err(|error| {
+        CallError::new(certificates::errno_of(&error), format!("{}: {error}", path.display()))
+    })
+}
+
+/// Encrypts all of the client's traffic (CURVE) with the keys of a certificate's file.
+///
+/// # Safety
+/// `file` must be null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_options_cert(handle: *mut c_void, file: *const c_char) -> c_int {
+    delivery_call(|| {
+        let options = OPTIONS.get(handle).map_err(no_options)?;
+        // SAFETY: the caller's promise.
+        let certificate = unsafe { read_cert(file, |path| Certificate::load_own(path)) }?;
+        options.lock().curve = certificate.keys().cloned();
+        Ok(0)
+    })
+}
+
+/// Adds the public key of another client, from its certificate's file.
+///
+/// # Safety
+/// Both must be null or C strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pinnace_client_options_trust_file(
+    handle: *mut c_void,
+    name: *const c_char,
+    file: *const c_char,
+) -> c_int {
+    delivery_call(|| {
+        let options = OPTIONS.get(handle).map_err(no_options)?;
+        // SAFETY: the caller's promise.
+        let name = unsafe { string(name, "the name") }?;
+        // SAFETY: the caller's promise.
+        let certificate = unsafe { read_cert(file, |path| Certificate::load_public(path)) }?;
+        options.lock().trusted.push((name.to_owned(), *certificate.public_key()));
         Ok(0)
     })
 }

@@ -1,6 +1,7 @@
 //! Receiving. A delivery belongs to C until it is settled.
 
 use std::ffi::{CString, c_char, c_int, c_long, c_void};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
@@ -117,6 +118,12 @@ pub extern "C" fn pinnace_client_recv(handle: *mut c_void, timeout_ms: c_long) -
         let delivery = open.client().recv(deadline(timeout_ms))?;
         Ok(publish(delivery, &open))
     })
+}
+
+/// The descriptor that is readable while a message may be ready; it belongs to the client.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_client_fd(handle: *mut c_void) -> c_int {
+    delivery_call(|| Ok(open(handle)?.client().readiness()?.as_raw_fd()))
 }
 
 /// The address of the first byte of the body; never NULL for a valid delivery, even if the body is empty.
@@ -242,6 +249,12 @@ pub extern "C" fn pinnace_delivery_ack(handle: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_nack(handle: *mut c_void, delay_ms: c_long) -> c_int {
     settle(handle, |delivery| delivery.nack(timeout(delay_ms)))
+}
+
+/// Returns the message unhandled: the delivery does not count.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_give_back(handle: *mut c_void) -> c_int {
+    settle(handle, Delivery::give_back)
 }
 
 /// Gives up on the message: its sender keeps it as a dead letter.

@@ -1,5 +1,6 @@
 //! The settings of a client before it starts.
 
+mod curve;
 mod recorded;
 
 use std::collections::HashMap;
@@ -62,6 +63,7 @@ pub struct Builder {
     skip_damage: bool,
     keys: Option<KeyPair>,
     trusted: HashMap<String, PublicKey>,
+    files: curve::CertificateFiles,
     notify: Notify,
     patience: Option<Duration>,
     limits: RetainLimits,
@@ -93,6 +95,7 @@ impl Builder {
             skip_damage: false,
             keys: None,
             trusted: HashMap::new(),
+            files: curve::CertificateFiles::default(),
             notify: Arc::new(|_| {}),
             patience: Some(Duration::from_secs(30)),
             limits: RetainLimits { age: Some(Duration::from_secs(7 * 24 * 3600)), bytes: 1 << 30 },
@@ -288,22 +291,11 @@ impl Builder {
     }
 
     /// Compresses bodies of at least this many bytes (Zstandard), if that makes them smaller by an eighth; 1 MiB by
-    /// default. usize::MAX: never.
+    /// default. usize::MAX: never. Without the crate's feature `zstd` this does not exist, nothing is compressed, and a
+    /// compressed message of another client is given up as unreadable.
+    #[cfg(feature = "zstd")]
     pub fn compress_from(mut self, bytes: usize) -> Builder {
         self.pack_from = bytes;
-        self
-    }
-
-    /// Encrypts all of this client's traffic with CURVE (RFC 26) and these keys. It communicates only with the clients
-    /// that [`trust`](Self::trust) names, and no other client can impersonate one of them.
-    pub fn curve(mut self, keys: &KeyPair) -> Builder {
-        self.keys = Some(keys.clone());
-        self
-    }
-
-    /// The public key of another client.
-    pub fn trust(mut self, name: &str, key: &PublicKey) -> Builder {
-        self.trusted.insert(name.to_owned(), *key);
         self
     }
 
@@ -322,21 +314,21 @@ impl Builder {
         self
     }
 
+    /// Starts the client.
     pub fn start(self) -> Result<Client, Error> {
-        let mut words = self.topics.iter().chain([&self.name, &self.topic]);
-        if self.name.is_empty() || words.any(|word| word.len() > NAME_MAX) {
-            return Err(Error::Name);
-        }
         self.check()?;
-        let path = self.data_dir.clone().unwrap_or_else(|| paths::store_of(&self.name));
-        let open = if self.presence == Presence::Drained { Instance::open_unasked } else { Instance::open };
-        self.start_in(&open(&path, self.settings())?)
+        let this = self.read_files()?;
+        let path = this.data_dir.clone().unwrap_or_else(|| paths::store_of(&this.name));
+        let open = if this.presence == Presence::Drained { Instance::open_unasked } else { Instance::open };
+        this.start_in(&open(&path, this.settings())?)
     }
 
     /// Checks each setting, and that they are consistent.
     fn check(&self) -> Result<(), Error> {
         let Retry { first, most, .. } = self.retry;
+        let mut words = self.topics.iter().chain([&self.name, &self.topic]);
         match () {
+            () if self.name.is_empty() || words.any(|word| word.len() > NAME_MAX) => Err(Error::Name),
             () if self.disk_limit < DISK_LEAST => Err(Error::Setting("disk_limit must be at least 4 MiB")),
             () if self.largest == 0 => Err(Error::Setting("max_body must be at least 1 byte")),
             () if first > most => Err(Error::Setting("retry: the first wait is longer than the longest")),

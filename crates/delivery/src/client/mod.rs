@@ -3,6 +3,7 @@
 mod builder;
 mod closing;
 mod cursor;
+mod handler;
 mod pending;
 mod receive;
 mod registration;
@@ -31,6 +32,7 @@ use crate::store::records;
 pub use builder::Builder;
 use closing::End;
 pub use cursor::{CURSOR_SCHEMA, Cursor};
+pub use handler::{HandlerResult, Settlement};
 pub use pending::Pending;
 pub(crate) use receive::read_envelope;
 pub use receive::{Dead, Deliveries, Delivery};

@@ -1,6 +1,7 @@
 //! Receiving messages.
 
 use std::ops::ControlFlow;
+use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, PoisonError};
@@ -10,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
-use super::Client;
 use super::registration::Registration;
+use super::{Client, HandlerResult, Settlement};
 use crate::Error;
 use crate::environment::now;
 use crate::inbox::{Message, Parts};
@@ -194,6 +195,16 @@ impl Delivery {
         }
     }
 
+    /// Gives it back unhandled, as if it had not been received: the delivery does not count, and the message is the
+    /// next of its stream again. For programs that take a message and then cannot pass it to its handler, because a
+    /// task was cancelled or a queue is full.
+    pub fn give_back(mut self) {
+        if let Some(message) = self.message.take() {
+            self.registration.inbox.give_back(message);
+            self.registration.end_if_done();
+        }
+    }
+
     /// For the C interface, which calls handlers itself: sets the thread whose handler has it.
     #[doc(hidden)]
     pub fn set_handler(&mut self, handler: Option<ThreadId>) {
@@ -252,6 +263,25 @@ impl Client {
         }
     }
 
+    /// The next message, if one is ready; None: none yet. Error: Closed.
+    pub fn try_recv(&self) -> Result<Option<Delivery>, Error> {
+        match self.recv(Some(now())) {
+            Err(Error::TimedOut) => Ok(None),
+            received => received.map(Some),
+        }
+    }
+
+    /// A descriptor for epoll(7), poll(2) and event loops. It is readable while a message may be ready, and once the
+    /// client is drained or closed: then call [`try_recv`](Client::try_recv). It stays readable until a receive finds
+    /// no message, so a loop may also take only some messages at a time. It becomes readable, too, when a message is
+    /// due again that has failed or was put off. Do not read, write or close it.
+    ///
+    /// The first call creates it: a client without one pays nothing. With one, the library makes no system call for it
+    /// while messages are left. Error: Io.
+    pub fn readiness(&self) -> Result<BorrowedFd<'_>, Error> {
+        self.inbox.descriptor()
+    }
+
     /// The credit that waiting messages cost.
     #[cfg(test)]
     pub(crate) fn waiting_cost(&self) -> u64 {
@@ -279,35 +309,44 @@ impl Client {
         Deliveries { client: self }
     }
 
-    /// Starts a thread that passes messages to `handler` one by one, until the client is closed or dropped. A message
-    /// is done when the handler returns Ok. If it returns an error or panics, the message has failed.
+    /// Starts a thread that passes messages to `handler` one by one, until it breaks or the client is closed or
+    /// dropped. The handler's [result](HandlerResult) settles the message: nothing and Ok are acknowledgements, an
+    /// error means that it has failed. If the handler panics, the message has failed.
     ///
     /// The thread blocks signals while it waits. While the handler runs, the thread and any process that the handler
     /// starts have the signal mask of the thread that started the client.
-    pub fn listen<E>(
+    pub fn listen<R: HandlerResult>(
         &self,
-        mut handler: impl FnMut(&Delivery) -> Result<(), E> + Send + 'static,
+        mut handler: impl FnMut(&Delivery) -> R + Send + 'static,
     ) -> Result<(), Error> {
         self.check_open()?;
         let (registration, signals) = (self.registration.clone(), self.signals);
         let mut handle = move |message, to: &Arc<Registration>| match Delivery::new(message, to.clone()) {
-            // Dropping the delivery marks it as failed.
-            Ok(delivery) => match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
-                Ok(Ok(())) => delivery.ack(),
-                Ok(Err(_)) | Err(_) => drop(delivery),
+            Ok(delivery) => match catch_unwind(AssertUnwindSafe(|| handler(&delivery).into_parts())) {
+                Ok((settlement, flow)) => {
+                    delivery.settle(settlement);
+                    flow.is_break()
+                }
+                Err(_) => {
+                    delivery.settle(Settlement::Fail);
+                    false
+                }
             },
-            Err((message, verdict)) => to.inbox.give_up(&message, verdict),
+            Err((message, verdict)) => {
+                to.inbox.give_up(&message, verdict);
+                false
+            }
         };
         let work = move || {
             let inbox = &registration.inbox;
             let (no_wait, own) = (Some(now()), Some(thread::current().id()));
-            while let Ok(first) = inbox.next(None, own) {
+            let mut is_over = false;
+            while !is_over && let Ok(first) = inbox.next(None, own) {
                 // Switch the signal mask once per batch: two system calls per message would halve the rate.
                 signals.during(|| {
-                    let mut next = Ok(first);
-                    while let Ok(message) = next {
-                        handle(message, &registration);
-                        next = inbox.next(no_wait, own);
+                    is_over = handle(first, &registration);
+                    while !is_over && let Ok(message) = inbox.next(no_wait, own) {
+                        is_over = handle(message, &registration);
                     }
                 });
             }
@@ -318,15 +357,17 @@ impl Client {
         Ok(())
     }
 
-    /// Passes messages to `handler` one by one, until it breaks or the client is closed. A message is done when the
-    /// handler returns. If it panics, the message has failed, and the panic continues in the caller.
-    pub fn run<B>(&self, mut handler: impl FnMut(&Delivery) -> ControlFlow<B>) -> Result<B, Error> {
+    /// Passes messages to `handler` one by one, until it breaks or the client is closed. The handler's
+    /// [result](HandlerResult) settles the message, as with [`listen`](Client::listen); nothing and ControlFlow are
+    /// acknowledgements. If it panics, the message has failed, and the panic continues in the caller. Returns the value
+    /// of the break. Error: Closed.
+    pub fn run<R: HandlerResult>(&self, mut handler: impl FnMut(&Delivery) -> R) -> Result<R::Value, Error> {
         let own = Some(thread::current().id());
         loop {
             let delivery = self.recv_for(own, None)?;
-            match catch_unwind(AssertUnwindSafe(|| handler(&delivery))) {
-                Ok(flow) => {
-                    delivery.ack();
+            match catch_unwind(AssertUnwindSafe(|| handler(&delivery).into_parts())) {
+                Ok((settlement, flow)) => {
+                    delivery.settle(settlement);
                     if let ControlFlow::Break(value) = flow {
                         return Ok(value);
                     }

@@ -241,10 +241,19 @@ impl Flow {
 
     /// A message failed: it is delivered next again, but not before `until`.
     pub fn put_back(&mut self, message: Message, until: Instant) {
-        // If several failed, the earliest is first.
+        self.return_to_place(message);
+        self.held_until = Some(self.held_until.map_or(until, |held| held.max(until)));
+    }
+
+    /// No handler has seen a message: it is delivered next again, and this delivery does not count.
+    pub fn give_back(&mut self, message: Message) {
+        self.return_to_place(Message { deliveries: message.deliveries - 1, ..message });
+    }
+
+    fn return_to_place(&mut self, message: Message) {
+        // If several come back, the earliest is first.
         let at = self.again.partition_point(|other| other.parts.last_seq() < message.parts.last_seq());
         self.again.insert(at, message);
-        self.held_until = Some(self.held_until.map_or(until, |held| held.max(until)));
     }
 
     /// Delivers a message again, ahead of all that wait.
@@ -257,10 +266,16 @@ impl Flow {
     pub fn next(&mut self, now_ms: impl Fn() -> u64) -> Option<Message> {
         while let Some(mut message) = self.again.pop_front() {
             // A late handler may have finished it since.
-            if !self.acceptance.done().contains(message.parts.last_seq()) {
+            if self.acceptance.done().contains(message.parts.last_seq()) {
+                continue;
+            }
+            // One that was given back may never have reached a handler.
+            let is_unseen = message.deliveries == 0;
+            if !is_unseen || !message.parts.as_slice().iter().any(|part| part.is_expired(&now_ms)) {
                 message.deliveries += 1;
                 return Some(message);
             }
+            self.drop_expired(&message.parts);
         }
         loop {
             let parts = self.next_parts()?;
@@ -272,12 +287,17 @@ impl Flow {
                 let (watch, handler) = (None, None);
                 return Some(Message { parts, deliveries: 1, watch, settled: self.settled, handler });
             }
-            parts.as_slice().iter().for_each(|part| self.finish(part));
-            if let Parts::One(part) = &parts {
-                self.unpaid.push((part.frame.origin.of.1, part.cost()));
-            }
-            self.dirty = true;
+            self.drop_expired(&parts);
         }
+    }
+
+    /// Marks a message as done that needs no handling any more.
+    fn drop_expired(&mut self, parts: &Parts) {
+        parts.as_slice().iter().for_each(|part| self.finish(part));
+        if let Parts::One(part) = parts {
+            self.unpaid.push((part.frame.origin.of.1, part.cost()));
+        }
+        self.dirty = true;
     }
 
     fn next_parts(&mut self) -> Option<Parts> {

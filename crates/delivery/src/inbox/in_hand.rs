@@ -57,6 +57,19 @@ impl Inbox {
         self.settled.tell();
     }
 
+    /// Takes a message back that no handler has seen: this delivery does not count, and the message keeps its place.
+    pub fn give_back(&self, message: Message) {
+        let mut state = self.lock();
+        self.note_settled(&mut state, &message);
+        // Its time limit may have ended: then it has failed already.
+        if state.take_back(&message) {
+            let index = message.parts.first().frame.origin.flow;
+            state.flows[index].give_back(message);
+            state.list(index);
+            self.tell_arrived(state);
+        }
+    }
+
     /// Changes the thread whose handler has a message; None: no handler has it.
     pub fn set_handler(&self, message: &mut Message, handler: Option<ThreadId>) {
         let mut state = self.lock();

@@ -7,16 +7,18 @@ mod flow;
 mod in_hand;
 mod news;
 mod parking;
+mod readiness;
 mod shared;
 mod waiting;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::Body;
 use pinnace_stream::RangeSet;
+use pinnace_sys::wake::WakeFd;
 
 use crate::Error;
 use crate::environment::{now, now_ms, random};
@@ -26,6 +28,7 @@ use crate::wire::{COST, FromSender, Verdict};
 use flow::Taken;
 pub use flow::{Message, Parts};
 pub use news::InboxNews;
+use readiness::Readiness;
 pub use shared::{Held, Want};
 use waiting::Waiting;
 
@@ -35,6 +38,7 @@ pub struct Inbox {
     arrived: Signal,
     /// Fewer messages are in hand, or are waited for.
     settled: Signal,
+    descriptor: OnceLock<WakeFd>,
     retry: Retry,
     /// The largest body accepted, in bytes.
     largest: usize,
@@ -139,8 +143,8 @@ impl Retry {
 
 impl Inbox {
     pub fn new(retry: Retry, largest: usize, tell: Box<dyn Fn() + Send + Sync>) -> Inbox {
-        let (state, arrived, settled) = Default::default();
-        Inbox { state, arrived, settled, retry, largest, tell }
+        let (state, arrived, settled, descriptor) = Default::default();
+        Inbox { state, arrived, settled, descriptor, retry, largest, tell }
     }
 
     /// The largest body accepted, in bytes.
@@ -248,6 +252,7 @@ impl Inbox {
             if let Some(message) = self.pop(&mut state, handler) {
                 return Ok(message);
             }
+            self.clear_descriptor(&mut state, due);
             if deadline.is_some_and(|deadline| deadline <= now()) {
                 return Err(Error::TimedOut);
             }
@@ -266,6 +271,7 @@ impl Inbox {
         if let Some(message) = self.pop(&mut state, None) {
             return Poll::Ready(Ok(message));
         }
+        self.clear_descriptor(&mut state, due);
         if !state.tasks.iter().any(|other| other.will_wake(task.waker())) {
             state.tasks.push(task.waker().clone());
         }
@@ -276,10 +282,11 @@ impl Inbox {
         Poll::Pending
     }
 
-    /// Handles due items for waiting tasks and expired handlers. Returns when to call this again.
+    /// Handles due items for waiting tasks, the descriptor and expired handlers. Returns when to call this again.
     pub fn wake_tasks(&self) -> Option<Instant> {
         let mut state = self.lock();
-        if state.tasks.is_empty() && state.limits.is_empty() {
+        let is_watched = !state.tasks.is_empty() || state.readiness == Readiness::Clear;
+        if !is_watched && state.limits.is_empty() {
             return None;
         }
         let due = self.wake(&mut state);
@@ -291,6 +298,8 @@ impl Inbox {
 
     /// Wakes all receivers: a message may be deliverable.
     fn tell_arrived(&self, mut state: MutexGuard<'_, Waiting>) {
+        self.signal_descriptor(&mut state);
+        self.watch_for_descriptor(&state);
         let tasks = std::mem::take(&mut state.tasks);
         drop(state);
         self.arrived.tell();
@@ -477,6 +486,8 @@ impl Inbox {
                 self.fail_in(state, out.message);
             }
         }
-        state.wake(time)
+        let due = state.wake(time);
+        self.signal_descriptor(state);
+        due
     }
 }

@@ -9,6 +9,7 @@ use pinnace_stream::RoundRobin;
 
 use super::flow::{Flow, Message, Parts};
 use super::in_hand::InHand;
+use super::readiness::Readiness;
 use super::{InboxNews, Origin};
 use crate::environment::now;
 use crate::store::Incoming;
@@ -50,6 +51,7 @@ pub struct Waiting {
     pub recording: Recording,
     /// Tasks waiting for a message.
     pub tasks: Vec<Waker>,
+    pub readiness: Readiness,
     pub news: InboxNews,
     pub is_notified: bool,
     pub closed: bool,

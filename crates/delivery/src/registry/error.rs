@@ -15,6 +15,8 @@ pub enum RegistryError {
     Lease,
     /// The caller: not the address of a registry. Only the kind of address is shown: the rest may hold a secret.
     Url(String),
+    /// The caller: the address of a registry without which the crate was built: the feature that it needs.
+    Feature(&'static str),
     /// Another client has the name, with a live lease.
     NameTaken,
     /// The lease had expired and another client has the name, or no client has it, and it must be claimed again.
@@ -61,6 +63,9 @@ impl fmt::Display for RegistryError {
                     "invalid registry address: use dir://PATH, sqlite://PATH, redis://HOST, rediss://HOST or a path \
                      without a scheme, not {kind}"
                 )
+            }
+            RegistryError::Feature(feature) => {
+                write!(f, "this registry needs the feature `{feature}`, without which the crate was built")
             }
             RegistryError::NameTaken => f.write_str("another client uses this name"),
             RegistryError::Lost => f.write_str("this client no longer holds the name"),

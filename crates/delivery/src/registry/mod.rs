@@ -36,7 +36,9 @@ mod error;
 mod folder;
 mod hosts;
 mod members;
+#[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod watch;
 
@@ -50,7 +52,9 @@ pub use folder::Folder;
 pub(crate) use folder::file_name;
 pub(crate) use hosts::{is_of_several_hosts, is_reachable};
 pub use members::{ENDPOINT_MAX, Entry, LEASE_MAX, Lasting, Member, Members, TOPICS_MAX};
+#[cfg(feature = "redis")]
 pub use redis::Redis;
+#[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 pub(crate) use watch::{JOIN_TIMEOUT, MembersCallback, Trouble, Watch};
 
@@ -119,14 +123,21 @@ pub trait Registry: Send {
 
 /// Opens a registry, and creates it if there is none: `dir://PATH` or a bare path that contains a `/` is a [`Folder`],
 /// `sqlite://PATH` a [`Sqlite`]. A path is used literally, to the end; a relative one is relative to the current
-/// directory. `redis://` and `rediss://` are [`Redis`], which opens whether or not the server is reachable.
+/// directory. `redis://` and `rediss://` are [`Redis`], which opens whether or not the server is reachable. Errors:
+/// Url; Feature, the crate was built without this kind of registry; of the place.
 pub fn open(url: &str) -> Result<Box<dyn Registry>, RegistryError> {
     match url.split_once("://") {
         Some((scheme, "")) => Err(RegistryError::Url(format!("{scheme}:// without a path"))),
         None if url.is_empty() => Err(RegistryError::Url("nothing".to_owned())),
+        #[cfg(feature = "redis")]
         Some(("redis" | "rediss", _)) => Ok(Box::new(Redis::open(url)?)),
+        #[cfg(not(feature = "redis"))]
+        Some(("redis" | "rediss", _)) => Err(RegistryError::Feature("redis")),
         scheme => match (path_of(url), scheme) {
+            #[cfg(feature = "sqlite")]
             (Some(path), Some(("sqlite", _))) => Ok(Box::new(Sqlite::open(path)?)),
+            #[cfg(not(feature = "sqlite"))]
+            (Some(_), Some(("sqlite", _))) => Err(RegistryError::Feature("sqlite")),
             (Some(path), _) => Ok(Box::new(Folder::open(path)?)),
             (None, Some((scheme, _))) => Err(RegistryError::Url(format!("{scheme}://"))),
             (None, None) => Err(RegistryError::Url(url.to_owned())),
@@ -172,6 +183,28 @@ pub fn path_of(url: &str) -> Option<&Path> {
 #[cfg(test)]
 mod tests {
     use super::without_password;
+
+    #[cfg(not(any(feature = "redis", feature = "sqlite", feature = "tls", feature = "zstd")))]
+    #[test]
+    fn without_features_addresses_that_need_one_are_refused() {
+        use super::{RegistryError, open};
+        use crate::{Client, Error};
+
+        for (url, feature) in [("redis://h", "redis"), ("rediss://h", "redis"), ("sqlite:///db", "sqlite")] {
+            let error = open(url).err();
+            assert_eq!(error, Some(RegistryError::Feature(feature)));
+            assert!(error.is_some_and(|error| error.to_string().contains(&format!("`{feature}`"))));
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let client = || Client::builder("one", "t").data_dir(dir.path()).listen("tcp://127.0.0.1:*");
+        let refused = client().registry("redis://127.0.0.1").start().map(drop);
+        assert_eq!(refused, Err(Error::Registry(RegistryError::Feature("redis"))));
+        let refused = client().registry("none").listen("tls+tcp://127.0.0.1:*").start().map(drop);
+        assert_eq!(refused, Err(Error::Endpoint(pinnace_engine::Error::NoTls)));
+        assert_eq!(pinnace_engine::check_endpoint("wss://127.0.0.1:1"), Err(pinnace_engine::Error::NoTls));
+        assert!(pinnace_engine::Error::NoTls.to_string().contains("`tls`"));
+        client().registry("none").start().unwrap();
+    }
 
     #[test]
     fn a_password_is_left_out() {

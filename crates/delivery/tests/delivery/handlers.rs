@@ -1,12 +1,13 @@
 //! Handlers of messages, and their time limits.
 
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use pinnace_delivery::{Builder, Client, Durability, Error, Options, Pending};
+use pinnace_delivery::{Builder, Client, Delivery, Durability, Error, Options, Pending, Settlement};
 
 fn soon() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(20))
@@ -126,6 +127,45 @@ fn a_thread_handles_what_comes() {
     sender.wait_pending(0, soon()).unwrap();
     drop(receiver);
     assert!(seen.recv().is_err(), "the thread has ended");
+}
+
+#[test]
+fn a_handler_settles_its_message_by_what_it_returns() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = pair(dir.path(), |builder| builder);
+    let (handled, seen) = channel();
+    let heard = move |delivery: &Delivery| {
+        handled.send((String::from_utf8(delivery.body().to_vec()).unwrap(), delivery.deliveries())).unwrap();
+    };
+    let (first, hear) = (heard.clone(), heard.clone());
+    receiver
+        .listen(move |delivery| {
+            first(delivery);
+            let settlement = match (delivery.body(), delivery.deliveries()) {
+                (b"put off", 1) => Settlement::Nack(Some(Duration::ZERO)),
+                (b"fails", 1) => Settlement::Fail,
+                (b"refused", _) => Settlement::Terminate,
+                _ => Settlement::Ack,
+            };
+            let is_last = delivery.body() == b"last";
+            (settlement, if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })
+        .unwrap();
+    send(&sender, &["put off", "fails", "refused", "last", "not handled"]);
+    let mut found: Vec<_> =
+        (0..6).map(|_| seen.recv_timeout(Duration::from_secs(20)).expect("a message")).collect();
+    found.sort();
+    let texts = [("fails", 1), ("fails", 2), ("last", 1), ("put off", 1), ("put off", 2), ("refused", 1)];
+    assert_eq!(found, texts.map(|(text, count)| (text.to_owned(), count)));
+    // The dead letter, and the one after the break.
+    sender.wait_pending(2, soon()).unwrap();
+    let stopped = receiver.run(|delivery| ControlFlow::Break(delivery.body().to_vec()));
+    assert_eq!(stopped, Ok(b"not handled".to_vec()));
+    sender.wait_pending(1, soon()).unwrap();
+    receiver.listen(move |delivery| hear(delivery)).unwrap();
+    send(&sender, &["nothing"]);
+    assert_eq!(seen.recv_timeout(Duration::from_secs(20)), Ok(("nothing".to_owned(), 1)));
+    sender.wait_pending(1, soon()).unwrap();
 }
 
 #[test]

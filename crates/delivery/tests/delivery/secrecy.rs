@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use pinnace_cert::Certificate;
 use pinnace_delivery::{Builder, Client, Error, KeyPair};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -132,4 +133,37 @@ fn who_is_not_known_gets_nothing_and_says_nothing() {
     delivery.ack();
     trusting.wait_pending(0, soon()).unwrap();
     assert_eq!((strange.pending(), plain.pending()), (1, 1));
+}
+
+#[test]
+fn keys_come_from_the_files_that_keygen_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    for name in ["here", "there"] {
+        Certificate::generate().unwrap().save(path(name)).unwrap();
+    }
+    let receiver = client("receiver", dir.path()).cert(path("here")).trust_file("sender", path("there"));
+    let receiver = receiver.start().unwrap();
+    let sender = client("sender", dir.path()).cert(path("there_secret")).trust_file("receiver", path("here"));
+    let sender = sender.peer("receiver", receiver.endpoint(), &["news"]).start().unwrap();
+    sender.send_to("news", b"sealed").unwrap();
+    receiver.recv(soon()).unwrap().ack();
+    sender.wait_pending(0, soon()).unwrap();
+    std::fs::remove_file(path("there_secret")).unwrap();
+    std::fs::write(path("nonsense"), "none").unwrap();
+    let cert = |name: &str| client("third", dir.path()).cert(path(name));
+    let trust = |name: &str| client("third", dir.path()).trust_file("sender", path(name));
+    for (wrong, file) in [
+        (cert("there"), "there"),
+        (cert("none"), "none"),
+        (trust("none"), "none"),
+        (trust("nonsense"), "nonsense"),
+    ] {
+        match wrong.start().map(drop) {
+            Err(Error::Certificate { file: found, text }) if !text.is_empty() => {
+                assert_eq!(found, path(file))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -21,6 +21,7 @@ mod stream;
 mod switch;
 #[cfg(test)]
 mod tests;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod tx;
 mod v1;
@@ -55,7 +56,7 @@ use registration::FdRegistration;
 use rx::Rx;
 pub(crate) use stream::Stream;
 use switch::Switch;
-pub(crate) use tls::TlsFailure;
+pub(crate) use tls::{TlsFailure, tls_errno};
 pub(crate) use tx::Progress;
 use tx::Tx;
 

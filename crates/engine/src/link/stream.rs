@@ -9,6 +9,7 @@ use pinnace_sys::{AsFd, BorrowedFd, Errno, OwnedFd, net, pgm};
 use super::shared::{self, By, SharedStream};
 use super::switch::Local;
 use super::tls::{Tls, TlsFailure};
+use crate::transports::Connection;
 
 /// What a link and a handshake read from and write to. Two threads may use the two directions at the same time.
 pub(crate) struct Stream {
@@ -69,7 +70,8 @@ impl Stream {
     }
 
     /// Puts TLS over the descriptor. The handshake follows ([`shake`](Stream::shake)).
-    pub(crate) fn secure(&mut self, connection: rustls::Connection) {
+    #[cfg_attr(not(feature = "tls"), expect(unreachable_code))]
+    pub(crate) fn secure(&mut self, connection: Connection) {
         self.over = Over::Tls(Box::new(Mutex::new(Tls::new(connection))));
     }
 

@@ -6,7 +6,8 @@
 use std::io::{BufRead, ErrorKind, IoSlice, Read, Write};
 
 use pinnace_sys::{Errno, OwnedFd, net};
-use rustls::Connection;
+
+use crate::transports::{Connection, TlsError};
 
 /// One connection's TLS.
 pub(crate) struct Tls {
@@ -19,7 +20,7 @@ pub(crate) struct Tls {
 pub(crate) enum TlsFailure {
     /// The connection was lost.
     Lost(Errno),
-    Tls(rustls::Error),
+    Tls(TlsError),
 }
 
 /// The descriptor, as rustls reads and writes it.
@@ -190,5 +191,25 @@ impl Tls {
     pub(super) fn end_writing(&mut self, fd: &OwnedFd) {
         self.connection.send_close_notify();
         let _ = self.push(fd);
+    }
+}
+
+/// EACCES for certificate errors, EPROTO for the rest.
+pub(crate) fn tls_errno(error: &TlsError) -> Errno {
+    use rustls::AlertDescription::*;
+    match error {
+        TlsError::InvalidCertificate(_) | TlsError::NoCertificatesPresented => Errno::ACCESS,
+        TlsError::AlertReceived(
+            BadCertificate
+            | UnsupportedCertificate
+            | CertificateRevoked
+            | CertificateExpired
+            | CertificateUnknown
+            | UnknownCA
+            | AccessDenied
+            | CertificateRequired
+            | DecryptError,
+        ) => Errno::ACCESS,
+        _ => Errno::PROTO,
     }
 }

@@ -12,10 +12,10 @@ use pinnace_sys::{Errno, OwnedFd, random};
 use pinnace_zmtp::{AuthorizationRequest, Config, Decision, Handshake, socks, ws};
 
 use crate::events::Event;
-use crate::link::{Codec, Stream};
+use crate::link::{Codec, Stream, tls_errno};
 use crate::mailbox::Mailbox;
 use crate::monitor::{self, At};
-use crate::transports::{Layers, Web, WebSide};
+use crate::transports::{Layers, TlsError, Web, WebSide};
 
 /// Maximum number of bytes that a peer can make one handshake hold.
 pub(super) const HANDSHAKE_BYTES: usize = 16 * 1024;
@@ -56,7 +56,7 @@ pub(super) enum Refusal {
     /// The proxy does not make the connection.
     Proxy,
     Zmtp(pinnace_zmtp::Error),
-    Tls(rustls::Error),
+    Tls(TlsError),
     Web(ws::Error),
     /// The ZAP handler's answer could not be read; libzmq's error code.
     Handler(u32),
@@ -75,6 +75,7 @@ pub(super) struct Behind {
 
 impl Stage {
     /// The first stage. `layers` are the layers that remain; the stage takes its own. The last stage takes `config`.
+    #[cfg_attr(not(feature = "tls"), expect(unreachable_code))]
     pub(super) fn first(
         stream: &mut Stream,
         layers: &mut Layers,
@@ -240,26 +241,6 @@ impl Stage {
 /// What a WebSocket peer is offered.
 fn offer(config: &Option<Config>) -> ws::Offer {
     config.as_ref().expect("the last stage comes after this one").into()
-}
-
-/// EACCES for certificate errors, EPROTO for the rest.
-fn tls_errno(error: &rustls::Error) -> Errno {
-    use rustls::AlertDescription::*;
-    match error {
-        rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => Errno::ACCESS,
-        rustls::Error::AlertReceived(
-            BadCertificate
-            | UnsupportedCertificate
-            | CertificateRevoked
-            | CertificateExpired
-            | CertificateUnknown
-            | UnknownCA
-            | AccessDenied
-            | CertificateRequired
-            | DecryptError,
-        ) => Errno::ACCESS,
-        _ => Errno::PROTO,
-    }
 }
 
 impl OverWeb {

@@ -7,6 +7,7 @@ mod listening;
 mod pgm;
 mod resolver;
 mod tcp;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod udp;
 
@@ -25,6 +26,7 @@ pub use pgm::has_pgm;
 pub(crate) use pgm::open as open_pgm;
 pub(crate) use resolver::Resolver;
 pub(crate) use tcp::{Remote, Route};
+pub(crate) use tls::{Connection, TlsError};
 pub(crate) use udp::Udp;
 
 /// A listening descriptor, and the endpoint that reaches it.

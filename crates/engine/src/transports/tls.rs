@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+pub(crate) use rustls::{Connection, Error as TlsError};
 
 use crate::endpoint::Host;
 use crate::error::{Error, Invalid};
@@ -68,7 +69,7 @@ impl TlsSide {
     }
 
     /// The TLS state of a new connection.
-    pub(crate) fn begin(&self) -> Result<Connection, rustls::Error> {
+    pub(crate) fn begin(&self) -> Result<Connection, TlsError> {
         Ok(match self {
             TlsSide::Client(config, name) => ClientConnection::new(config.clone(), name.clone())?.into(),
             TlsSide::Server(config) => ServerConnection::new(config.clone())?.into(),

@@ -1,16 +1,8 @@
 //! The server's address and credentials.
 
-use std::fs;
-use std::io::{Error, ErrorKind};
-use std::path::Path;
-use std::sync::Arc;
-
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, parse_redis_url};
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 
+use super::tls::TlsClient;
 use crate::registry::RegistryError;
 
 /// A parsed address. It holds secrets, so it is never printed as a whole.
@@ -20,19 +12,20 @@ pub struct Address {
     /// User, password and database.
     pub login: RedisConnectionInfo,
     /// None: unencrypted.
-    pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    pub tls: Option<TlsClient>,
 }
 
 /// The TLS parameters: paths of PEM files.
 #[derive(Default)]
-struct Files {
-    ca: Option<String>,
-    cert: Option<String>,
-    key: Option<String>,
+pub struct Files {
+    pub ca: Option<String>,
+    pub cert: Option<String>,
+    pub key: Option<String>,
 }
 
 impl Address {
-    /// Parses `redis://` and `rediss://` addresses, and reads the files that they name. Errors: Url; Io, of a file.
+    /// Parses `redis://` and `rediss://` addresses, and reads the files that they name. Errors: Url; Io, of a file;
+    /// Feature.
     pub fn read(text: &str) -> Result<Address, RegistryError> {
         let secure = text.starts_with("rediss://");
         let scheme = if secure { "rediss" } else { "redis" };
@@ -64,52 +57,7 @@ impl Address {
         if files.cert.is_some() != files.key.is_some() {
             return Err(refused(" with one of cert and key"));
         }
-        let tls = match secure {
-            true => {
-                let name =
-                    ServerName::try_from(host.clone()).map_err(|_| refused(" without a host's name"))?;
-                Some((Arc::new(files.config()?), name))
-            }
-            false => None,
-        };
+        let tls = if secure { Some(TlsClient::new(&host, &files)?) } else { None };
         Ok(Address { host, port, login, tls })
     }
-}
-
-impl Files {
-    fn config(&self) -> Result<ClientConfig, RegistryError> {
-        let roots = match &self.ca {
-            Some(path) => roots_of(path)?,
-            None => {
-                let mut roots = RootCertStore::empty();
-                // A certificate that cannot be parsed is not trusted.
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-                roots
-            }
-        };
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| RegistryError::io(&Error::other(error), "TLS"))?
-            .with_root_certificates(roots);
-        let (Some(cert), Some(key)) = (&self.cert, &self.key) else {
-            return Ok(config.with_no_client_auth());
-        };
-        let spoiled = |path: &str| RegistryError::io(&ErrorKind::InvalidData.into(), path);
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(cert)?).collect();
-        let private = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| spoiled(key))?;
-        config.with_client_auth_cert(chain.map_err(|_| spoiled(cert))?, private).map_err(|_| spoiled(cert))
-    }
-}
-
-fn roots_of(path: &str) -> Result<RootCertStore, RegistryError> {
-    let spoiled = || RegistryError::io(&ErrorKind::InvalidData.into(), path);
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&read(path)?) {
-        roots.add(certificate.map_err(|_| spoiled())?).map_err(|_| spoiled())?;
-    }
-    if roots.is_empty() { Err(spoiled()) } else { Ok(roots) }
-}
-
-fn read(path: &str) -> Result<Vec<u8>, RegistryError> {
-    fs::read(Path::new(path)).map_err(|error| RegistryError::io(&error, path))
 }

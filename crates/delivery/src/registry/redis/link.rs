@@ -8,9 +8,10 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use redis::{ConnectionLike, Parser, RedisResult, Value, cmd};
-use rustls::{ClientConnection, StreamOwned};
 
 use super::address::Address;
+#[cfg(feature = "tls")]
+use super::tls::Secured;
 
 pub struct Link {
     stream: RedisStream,
@@ -21,7 +22,8 @@ pub struct Link {
 
 enum RedisStream {
     Plain(Timed),
-    Tls(Box<StreamOwned<ClientConnection, Timed>>),
+    #[cfg(feature = "tls")]
+    Tls(Box<Secured<Timed>>),
 }
 
 /// A stream with a deadline for reads and writes.
@@ -36,11 +38,10 @@ impl Link {
         let timed = Timed { stream: connect_to_any(&address.host, address.port, deadline)?, deadline };
         let stream = match &address.tls {
             None => RedisStream::Plain(timed),
-            Some((config, name)) => {
-                let session =
-                    ClientConnection::new(config.clone(), name.clone()).map_err(io::Error::other)?;
-                RedisStream::Tls(Box::new(StreamOwned::new(session, timed)))
-            }
+            #[cfg(feature = "tls")]
+            Some(tls) => RedisStream::Tls(Box::new(tls.secure(timed)?)),
+            #[cfg(not(feature = "tls"))]
+            Some(none) => match *none {},
         };
         let mut link = Link { stream, parser: Parser::new(), db: address.login.db(), open: true };
         if let Some(password) = address.login.password() {
@@ -58,6 +59,7 @@ impl Link {
     pub fn set_deadline(&mut self, deadline: Instant) {
         match &mut self.stream {
             RedisStream::Plain(timed) => timed.deadline = deadline,
+            #[cfg(feature = "tls")]
             RedisStream::Tls(stream) => stream.sock.deadline = deadline,
         }
     }
@@ -65,6 +67,7 @@ impl Link {
     fn ask(&mut self, packed: &[u8]) -> io::Result<()> {
         match &mut self.stream {
             RedisStream::Plain(timed) => timed.write_all(packed),
+            #[cfg(feature = "tls")]
             RedisStream::Tls(stream) => stream.write_all(packed).and_then(|()| stream.flush()),
         }
     }
@@ -72,6 +75,7 @@ impl Link {
     fn answer(&mut self) -> RedisResult<Value> {
         match &mut self.stream {
             RedisStream::Plain(timed) => self.parser.parse_value(timed),
+            #[cfg(feature = "tls")]
             RedisStream::Tls(stream) => self.parser.parse_value(stream),
         }
     }

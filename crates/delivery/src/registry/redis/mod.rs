@@ -31,6 +31,8 @@ mod address;
 mod link;
 mod record;
 mod scripts;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;

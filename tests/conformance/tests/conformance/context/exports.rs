@@ -33,6 +33,7 @@ const DELIVERY: &str = "
     pinnace_client_addresses pinnace_client_clear_addresses pinnace_client_clear_pending
     pinnace_client_options_curve pinnace_client_options_trust pinnace_client_registry_error
     pinnace_delivery_in_progress pinnace_client_close pinnace_client_endpoint pinnace_client_error pinnace_client_listen
+    pinnace_client_fd pinnace_client_options_cert pinnace_client_options_trust_file pinnace_delivery_give_back
     pinnace_client_name pinnace_client_on_error pinnace_client_options_destroy pinnace_client_options_new
     pinnace_client_options_topic
     pinnace_client_options_peer pinnace_client_options_set pinnace_client_pending pinnace_client_recv
