@@ -165,6 +165,26 @@ def small(runner, plan):
     return result
 
 
+def shared(runner, plan):
+    """2,000,000 messages of 1 KiB to one, which one or three workers share that do nothing with them."""
+    words = {"size": 1024, "count": plan.many, "mode": "sync"}
+    sides = {"one worker": 1, "three workers": 3}
+    turns = Turns(
+        plan.long_rounds,
+        {side: lambda count=count: runner.ours("shared", workers=count, **words) for side, count in sides.items()},
+    )
+    result = Result()
+
+    def rate(found):
+        return plan.many / found["took_ns"] * 1e9
+
+    for side in sides:
+        result.figures.append(turns.figure("work queue", side, SYNC, rate, "1/s", plan.many))
+    ratio = turns.ratio("three workers", "one worker", rate)
+    result.bars.append(Bar("work queue: three workers, over one", ratio, "x", 0.75, 0.85))
+    return result
+
+
 def recovery(runner, plan):
     """1,000,000 messages are pending for an absent receiver when their sender is killed."""
     result = Result()
@@ -214,6 +234,7 @@ CASES = {
     "many": many,
     "single": single,
     "small": small,
+    "shared": shared,
     "recovery": recovery,
     "memory": memory,
 }

@@ -260,3 +260,31 @@ fn who_is_stopped_goes_on() {
     receiver.kill();
     Books::read(dir).close(&format!("SIGSTOP of either, {} times", day.rounds), &STRICT, "");
 }
+
+/// A receiver that is stopped is registered and connected, and still holds up nothing.
+#[test]
+fn what_a_stopped_receiver_has_goes_to_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let day = Day { receivers: 2, ..day(Plan::Shared, 3, 30) };
+    let mut other = day.start_receiver(dir, 1, 0);
+    let (mut sender, mut before) = (day.start_sender(dir, 0), 0);
+    for round in 0..day.rounds {
+        let mut stopped = day.start_receiver(dir, 0, round);
+        until("the first receiver to handle some", || {
+            sender.goes_on();
+            let share = Books::read(dir).shares().get(&0).copied().unwrap_or_default();
+            std::mem::replace(&mut before, share) < share
+        });
+        stopped.signal(Signal::STOP);
+        wait_for_more(dir, "accepted", bytes(dir, "accepted") + 20_000);
+        if round + 1 == day.rounds {
+            finish(dir, &mut sender);
+        }
+        stopped.kill();
+    }
+    other.kill();
+    let rules = Rules { twice: Twice::Ever(day.rounds as usize * UNDER_WAY), ..STRICT };
+    let rules = Rules { may_skip: true, may_reorder: true, ..rules };
+    Books::read(dir).close(&format!("SIGSTOP of one of two receivers, {} times", day.rounds), &rules, "");
+}
