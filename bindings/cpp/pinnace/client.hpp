@@ -118,7 +118,7 @@ struct Ticket {
 struct Pending {
     std::optional<std::string> receiver; /* none: the first client that listens */
     std::string topic;
-    std::uint64_t messages; /* messages and message parts */
+    std::uint64_t messages;
 };
 
 /* A client. The destructor closes it, and waits for its handlers, at most Options::handler_linger. A handler that takes
@@ -233,7 +233,7 @@ class Client {
         return detail::noted(pinnace_client_wait(handle(), ticket.number, timeout.count()) < 0, error);
     }
 
-    /* How many messages and message parts are not acknowledged yet; wait_pending waits until at most `most` are. */
+    /* How many messages are not acknowledged yet; wait_pending waits until at most `most` are. */
     std::uint64_t pending() const {
         std::uint64_t number = 0;
         detail::checked(pinnace_client_pending(handle(), &number));
@@ -241,7 +241,7 @@ class Client {
     }
     /* The same by receiver and topic, including those with nothing pending. */
     std::vector<Pending> pending_by_peer() const;
-    /* Discards the pending messages of a topic; returns the number of messages and message parts. */
+    /* Discards the pending messages of a topic; returns the number of messages. */
     std::uint64_t clear_pending(const std::string &topic) {
         std::uint64_t number = 0;
         detail::checked(pinnace_client_clear_pending(handle(), topic.c_str(), &number));

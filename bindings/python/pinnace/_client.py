@@ -58,7 +58,7 @@ class Pending(NamedTuple):
 
     receiver: Optional[str]  # None: for the first client that listens
     topic: str
-    messages: int  # messages and message parts
+    messages: int
 
 
 _listening: "weakref.WeakValueDictionary[int, Client]" = weakref.WeakValueDictionary()
@@ -341,7 +341,7 @@ class Client:
 
     @property
     def pending(self) -> int:
-        """How many messages and message parts are not acknowledged yet."""
+        """How many messages are not acknowledged yet."""
         number = ctypes.c_uint64()
         checked(lib.pinnace_client_pending(self._handle, ctypes.byref(number)))
         return number.value
@@ -358,7 +358,7 @@ class Client:
         return found
 
     def clear_pending(self, topic: str) -> int:
-        """Discards the pending messages of a topic. Returns the number of messages and message parts."""
+        """Discards the pending messages of a topic. Returns the number of messages."""
         number = ctypes.c_uint64()
         checked(lib.pinnace_client_clear_pending(self._handle, in_c(topic), ctypes.byref(number)))
         return number.value
@@ -369,7 +369,7 @@ class Client:
         _in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait_listeners(self._handle, name, count, ms)))
 
     def wait_pending(self, most: int = 0, timeout: Optional[float] = None) -> None:
-        """Waits until at most `most` messages and message parts are pending."""
+        """Waits until at most `most` messages are pending."""
         _in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait_pending(self._handle, most, ms)))
 
     def _recv(self, ms: int) -> int:

@@ -340,16 +340,16 @@ int pinnace_client_send_async(pinnace_client_t *client, const char *topic, const
                               const pinnace_send_options_t *options, uint64_t *ticket);
 int pinnace_client_wait(pinnace_client_t *client, uint64_t ticket, long timeout_ms);
 
-/* How many messages and message parts are not acknowledged yet; and a wait until at most `most` are left. */
+/* How many messages are not acknowledged yet; and a wait until at most `most` are left. */
 int pinnace_client_pending(pinnace_client_t *client, uint64_t *pending);
 int pinnace_client_wait_pending(pinnace_client_t *client, uint64_t most, long timeout_ms);
 
-/* Calls `each` with every receiver and topic, and the number of messages and message parts pending for it. The receiver
+/* Calls `each` with every receiver and topic, and the number of messages pending for it. The receiver
  * is NULL for messages that go to the first client that listens. Returns the number of calls. */
 typedef void(pinnace_pending_fn)(const char *receiver, const char *topic, uint64_t messages, void *arg);
 int pinnace_client_pending_by_peer(pinnace_client_t *client, pinnace_pending_fn *each, void *arg);
 
-/* Discards the pending messages of a topic; writes the number of messages and parts to `cleared`, unless it is NULL. */
+/* Discards the pending messages of a topic; writes the number of messages to `cleared`, unless it is NULL. */
 int pinnace_client_clear_pending(pinnace_client_t *client, const char *topic, uint64_t *cleared);
 
 /* The next message. It belongs to the caller until it is settled by one of pinnace_delivery_ack, _nack, _terminate and

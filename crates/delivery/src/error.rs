@@ -66,7 +66,6 @@ pub enum Error {
     Dropped {
         receiver: Option<String>,
         topic: String,
-        /// Messages, and parts of messages.
         messages: u64,
     },
     /// The peer is of an earlier version, and does not have this feature; what the client does instead. Reported once

@@ -46,6 +46,7 @@ pub mod registry;
 mod signal;
 #[cfg(test)]
 mod simulator;
+pub mod statistics;
 mod store;
 mod wire;
 
@@ -59,4 +60,5 @@ pub use log::{Damage, Failure};
 pub use peek::{Sender, peek};
 pub use pinnace_crypto::{KeyPair, PublicKey};
 pub use properties::Properties;
+pub use statistics::{ReceiverState, Statistics};
 pub use wire::Verdict;

@@ -23,8 +23,7 @@ pub enum Deliver {
     DeadLetters(DeadLetters),
     /// Print the messages of a client that are not handled yet, even while other processes have its store open
     Peek(Peek),
-    /// Drop pending messages of a client: they are not sent any more. Print how many there were, counting each
-    /// part of a large message
+    /// Drop pending messages of a client: they are not sent any more. Print how many there were
     Clear(Clear),
     /// Send dead letters again to their original topics, and print their numbers
     Requeue(Requeue),

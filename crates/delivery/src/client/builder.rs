@@ -1,5 +1,6 @@
 //! The settings of a client before it starts.
 
+mod check;
 mod recorded;
 
 use std::collections::HashMap;
@@ -15,22 +16,19 @@ use super::closing::End;
 use super::registration::Registration;
 use super::{Client, entry_version};
 use crate::Error;
-use crate::environment::random;
+use crate::environment::{now, random};
 use crate::inbox::{Inbox, Retry};
 use crate::instance::Instance;
 use crate::log::Settings;
 use crate::paths;
 use crate::peer_loop::{Command, Keyring, Listener, Listening, NoListener, Notify};
-use crate::registry::{
-    Entry, Id, JOIN_TIMEOUT, Lasting, Member, Trouble, Watch, is_of_several_hosts, is_reachable,
-};
+use crate::registry::{Entry, Id, JOIN_TIMEOUT, Lasting, Member, Trouble, Watch};
+use crate::statistics::Collector;
 use crate::store::RetainLimits;
 use crate::wire::NAME_MAX;
 
 /// How often a client's entry may be corrected in one life, because the registry shows a later one.
 const CORRECTIONS: u64 = 255;
-/// The smallest disk limit of a store, in bytes.
-const DISK_LEAST: u64 = 4 << 20;
 
 /// Whether other clients see the client.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -333,43 +331,6 @@ impl Builder {
         self.start_in(&open(&path, self.settings())?)
     }
 
-    /// Checks each setting, and that they are consistent.
-    fn check(&self) -> Result<(), Error> {
-        let Retry { first, most, .. } = self.retry;
-        match () {
-            () if self.disk_limit < DISK_LEAST => Err(Error::Setting("disk_limit must be at least 4 MiB")),
-            () if self.largest == 0 => Err(Error::Setting("max_body must be at least 1 byte")),
-            () if first > most => Err(Error::Setting("retry: the first wait is longer than the longest")),
-            () if self.peers.iter().any(|peer| peer.name == self.name) => {
-                Err(Error::Setting("a peer has the client's own name"))
-            }
-            () if self.is_out_of_reach() => Err(Error::Setting(
-                "the registry is for several hosts: listen on an address that they can reach, or advertise one",
-            )),
-            () => Ok(()),
-        }?;
-        if let Some(endpoint) = &self.advertised {
-            pinnace_engine::check_endpoint(endpoint).map_err(Error::Endpoint)?;
-        }
-        for peer in &self.peers {
-            let Member { name, endpoint, topics, .. } = peer;
-            if name.is_empty() || topics.iter().chain([name]).any(|word| word.len() > NAME_MAX) {
-                return Err(Error::Name);
-            }
-            let unreachable = |error| Error::Unreachable { peer: name.clone(), error };
-            pinnace_engine::check_endpoint(endpoint).map_err(unreachable)?;
-        }
-        Ok(())
-    }
-
-    /// Returns true if clients of other hosts will find this one and cannot connect to it.
-    fn is_out_of_reach(&self) -> bool {
-        let endpoint = self.advertised.as_ref().or(self.endpoint.as_ref());
-        self.presence == Presence::Member
-            && self.registry_url().is_some_and(|url| is_of_several_hosts(&url))
-            && !endpoint.is_some_and(|endpoint| is_reachable(endpoint))
-    }
-
     pub(crate) fn settings(&self) -> Settings {
         Settings { interval: self.interval, most: self.disk_limit, skip_damage: self.skip_damage }
     }
@@ -392,8 +353,7 @@ impl Builder {
         let id = random().map_err(|error| Error::Io(error.kind()))?;
         let (signals, notify) = (Mask::current(), self.notify.clone());
         let record = instance.store.claim(&self.name, id)?;
-        let keyring = |own: &KeyPair| Keyring { own: own.clone(), others: self.trusted.clone() };
-        let keys = self.keys.as_ref().map(|own| Arc::new(keyring(own)));
+        let keys = self.keyring();
         let (listener, endpoint) = self.listener(instance, record.number, id, keys.as_ref())?;
         let (doorbell, number) = (instance.doorbell.clone(), record.number);
         let inbox =
@@ -429,6 +389,7 @@ impl Builder {
             record,
             endpoint,
             instance: instance.clone(),
+            collector: self.collector(number, &inbox),
             inbox,
             registration,
             closed: AtomicBool::new(false),
@@ -451,6 +412,16 @@ impl Builder {
         };
         self.join(&client, entry)?;
         Ok(client)
+    }
+
+    fn keyring(&self) -> Option<Arc<Keyring>> {
+        let keyring = |own: &KeyPair| Keyring { own: own.clone(), others: self.trusted.clone() };
+        self.keys.as_ref().map(|own| Arc::new(keyring(own)))
+    }
+
+    fn collector(&self, client: u32, inbox: &Arc<Inbox>) -> Arc<Collector> {
+        let (name, memory_limit) = (self.name.clone(), self.memory_limit);
+        Arc::new(Collector { client, name, inbox: inbox.clone(), started: now(), memory_limit })
     }
 
     /// The listener, and its endpoint.

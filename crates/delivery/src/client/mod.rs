@@ -27,6 +27,7 @@ use crate::log::Damage;
 use crate::peer_loop::Command;
 use crate::registry::{Entry, Id, Lasting, Member, MembersCallback, RegistryError, Trouble, Watch};
 use crate::signal::Signal;
+use crate::statistics::{Collector, Statistics};
 use crate::store::records;
 pub use builder::Builder;
 use closing::End;
@@ -45,6 +46,7 @@ pub struct Client {
     instance: Arc<Instance>,
     inbox: Arc<Inbox>,
     registration: Arc<Registration>,
+    collector: Arc<Collector>,
     closed: AtomicBool,
     end: End,
     /// It only sends: how it is known to the registry's thread, and to no other client.
@@ -88,6 +90,13 @@ impl Client {
     /// The endpoint it listens on.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
+    }
+
+    /// What it has sent and received so far, what is pending, and its connections. It may be called in a handler and in
+    /// a callback of [`Builder::on_error`]; while such a callback runs, the states of connections and the counts of
+    /// sent messages are those before it.
+    pub fn statistics(&self) -> Statistics {
+        self.collector.read(&self.instance)
     }
 }
 

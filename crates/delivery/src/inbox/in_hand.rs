@@ -53,6 +53,7 @@ impl Inbox {
     /// A message is settled.
     pub(super) fn note_settled(&self, state: &mut MutexGuard<'_, Waiting>, message: &Message) {
         state.in_hand.count -= 1;
+        state.counts_of(message).in_hand -= 1;
         message.handler.into_iter().for_each(|thread| state.in_hand.end(thread));
         self.settled.tell();
     }

@@ -78,6 +78,11 @@ impl Inward {
         }
     }
 
+    /// The names of the senders that are connected.
+    pub fn senders(&self) -> impl Iterator<Item = &str> {
+        self.sessions.values().map(|session| session.name.as_str())
+    }
+
     /// Returns true if acknowledgements wait for the disk.
     pub fn has_noted(&self) -> bool {
         !self.noted.is_empty()

@@ -19,6 +19,7 @@ use crate::log::{Log, LogError, Position};
 use crate::store::Store;
 use crate::store::records::{self, Inherited, MessageRecord};
 use crate::wire::{FromSender, WINDOW};
+pub use pass::SentCounts;
 use pass::{LaneFrame, Pass};
 
 /// The pause before a peer that refused us is connected to again.
@@ -108,6 +109,11 @@ impl Outward {
         self.lanes.lane(stream).filter(|lane| lane.peer() == index).map(|_| stream)
     }
 
+    /// What was sent of a stream.
+    pub fn sent_of(&self, stream: u32) -> SentCounts {
+        self.lanes.lane(stream).map(|lane| lane.data().sent).unwrap_or_default()
+    }
+
     /// Adds a stream to a peer, and opens it at once if the peer is connected.
     pub fn add_lane(&mut self, store: &Store, stream: u32, peer: usize, topic: &str) {
         if !self.lanes.add_lane(stream, peer, LaneFrame::new(topic)) {
@@ -166,6 +172,7 @@ impl Outward {
     pub fn welcome(&mut self, store: &Store, index: usize) {
         let Some(peer) = self.peer(index) else { return };
         (peer.was_refused, peer.answer) = (false, AnswerState::AnsweredOrReported);
+        peer.problem = None;
         self.lanes.connect(index);
         for stream in self.lanes.streams_of(index).to_vec() {
             self.open(store, stream);
@@ -342,6 +349,7 @@ impl Outward {
                 let prev = if is_read { lane.advance_to(of.last, of.cost) } else { None };
                 let Some(prev) = prev else { return false };
                 lane.data_mut().flush(peer);
+                lane.data_mut().sent.add(of.last, of.messages);
                 peer.send(Outgoing::Body(run.frame_after(stream, prev)));
             }
             at = of.last;

@@ -8,6 +8,7 @@ use pinnace_engine::{Error, Outgoing};
 use super::network::PeerLink;
 use crate::environment::now;
 use crate::properties;
+use crate::statistics::ReceiverState;
 use crate::store::VolatileRun;
 use crate::wire::{Features, PROPERTIES};
 
@@ -33,10 +34,19 @@ pub struct Peer {
     pub again_at: Option<Instant>,
     /// It refused us, and has not accepted our streams since.
     pub was_refused: bool,
+    /// Why it gets no messages, if that was reported.
+    pub problem: Option<PeerProblem>,
     /// It has talked to a copy of our store, so our client uses another id towards it until the store is reopened.
     pub is_forked: bool,
     /// A frame hit the limit in bytes: the peer causes more frames than it reads.
     pub is_full: bool,
+}
+
+/// Why a peer gets no messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerProblem {
+    pub connection: ReceiverState,
+    pub text: String,
 }
 
 /// Whether messages were sent to a peer without their properties, because the peer lacks that feature.
@@ -70,6 +80,7 @@ impl Peer {
             was_asked_again: false,
             again_at: None,
             was_refused: false,
+            problem: None,
             is_forked: false,
             is_full: false,
         }

@@ -17,3 +17,4 @@ mod retention;
 mod retries;
 mod secrecy;
 mod silence;
+mod statistics;
