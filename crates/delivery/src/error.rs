@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::log::{Damage, Failure, LogError};
+use crate::peer_loop::Silence;
 use crate::registry::RegistryError;
 
 /// The most damaged places that the error's text lists.
@@ -54,11 +55,18 @@ pub enum Error {
     Copied {
         peer: String,
     },
-    /// The peer should be there, and has not answered for 5 s: nothing listens on its endpoint, the network drops the
-    /// connection, its process is stopped, or its CURVE key is another one. The client goes on trying.
+    /// The peer should be there, and does not answer: reported after 2 s, or after 4 s if it is not known why, and
+    /// again when the reason is another one. The client goes on trying.
     NoAnswer {
         peer: String,
         endpoint: String,
+        reason: Silence,
+    },
+    /// A peer with this address, or of this name, tries to connect to this client and cannot authenticate, or uses the
+    /// name of another client. Reported once until it has not tried for 30 s.
+    NotAdmitted {
+        address: String,
+        reason: String,
     },
     /// Messages were dropped that were kept for a receiver that is away (None: for receivers to come), because they
     /// exceeded the limits ([`Builder::retain_for`](crate::Builder::retain_for),
@@ -121,11 +129,10 @@ impl fmt::Display for Error {
                 f,
                 "{peer} knows another copy of this store: pending messages are sent again, and may be handled twice"
             ),
-            Error::NoAnswer { peer, endpoint } => write!(
-                f,
-                "{peer} has not answered for 5 s: nothing listens on {endpoint}, the network drops the connection, \
-                 its process is stopped, or its CURVE key is another one"
-            ),
+            Error::NoAnswer { peer, endpoint, reason } => {
+                write!(f, "{peer} does not answer at {endpoint}: {reason}")
+            }
+            Error::NotAdmitted { address, reason } => write!(f, "{address} was not admitted: {reason}"),
             Error::Dropped { receiver, topic, messages } => {
                 write!(f, "{messages} messages on {topic} were dropped, which were kept ")?;
                 match receiver {

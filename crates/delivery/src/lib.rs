@@ -58,6 +58,7 @@ pub use dead_letters::{DeadLetter, LetterNumber, NoNumber, dead_letters};
 pub use error::Error;
 pub use log::{Damage, Failure};
 pub use peek::{Sender, peek};
+pub use peer_loop::Silence;
 pub use pinnace_crypto::{KeyPair, PublicKey};
 pub use properties::Properties;
 pub use statistics::{ReceiverState, Statistics};

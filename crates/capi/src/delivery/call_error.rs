@@ -65,7 +65,7 @@ impl From<&DeliveryError> for CallError {
             DeliveryError::TimedOut => libc::EAGAIN,
             DeliveryError::TooLarge => libc::EMSGSIZE,
             DeliveryError::Closed => libc::ECANCELED,
-            DeliveryError::Refused { .. } => libc::EACCES,
+            DeliveryError::Refused { .. } | DeliveryError::NotAdmitted { .. } => libc::EACCES,
             DeliveryError::Unreachable { .. } | DeliveryError::NoAnswer { .. } => libc::EHOSTUNREACH,
             DeliveryError::Copied { .. } => libc::ESTALE,
             DeliveryError::Dropped { .. } => libc::EDQUOT,

@@ -305,10 +305,11 @@ impl Builder {
         self
     }
 
-    /// Called for errors that no call returns: the store fails or is found damaged, or a peer refuses messages, cannot
-    /// be connected to, should be there and has not answered for 5 s, or is of an earlier version and gets messages
-    /// without their ids and headers. It runs on the thread that moves all messages, which waits for it; signals are as
-    /// in a handler of [`Client::listen`].
+    /// Called for errors that no call returns: the store fails or is found damaged; a peer refuses messages, cannot be
+    /// connected to, should be there and does not answer, cannot authenticate, or is of an earlier version and gets
+    /// messages without their ids and headers. Problems with peers are told within 5 s, and once until they change. It
+    /// runs on the thread that moves all messages, which waits for it; signals are as in a handler of
+    /// [`Client::listen`].
     pub fn on_error(mut self, notify: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
         self.notify = Arc::new(notify);
         self

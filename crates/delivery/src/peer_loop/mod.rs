@@ -14,8 +14,10 @@ mod outward;
 mod peer;
 mod reassign;
 mod retention;
+mod silence;
 mod sockets;
 mod status;
+mod strangers;
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -40,14 +42,16 @@ use forked_store::hello;
 pub use handle::{Command, Handle};
 use inward::Inward;
 pub use keys::Keyring;
-use network::{LOST, Target};
+use network::{FailedHandshake, LOST, Target};
 pub use network::{Listener, Network, NoListener, Token};
 use outward::Outward;
 use peer::{AnswerState, PeerProblem};
 use reassign::Reassign;
 use retention::Retention;
+pub use silence::Silence;
 pub use sockets::Sockets;
 pub use status::{LoopStatistics, Published};
+pub use strangers::Stranger;
 
 /// The pause before logging is retried after there was no room.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -309,8 +313,14 @@ impl PeerLoop {
 
     /// Takes frames received for a client. Returns true if there were any.
     fn receive(&mut self, client: u32) -> bool {
-        let inward = self.inward.iter_mut().find(|inward| inward.client.number == client);
-        inward.is_some_and(|inward| inward.receive(&self.store, TURN))
+        let Some(inward) = self.inward.iter_mut().find(|inward| inward.client.number == client) else {
+            return false;
+        };
+        let any = inward.receive(&self.store, TURN);
+        for FailedHandshake { address, reason } in inward.strangers.take_news() {
+            self.notify(client, &crate::Error::NotAdmitted { address, reason });
+        }
+        any
     }
 
     /// Takes frames from a peer.
@@ -375,17 +385,16 @@ impl PeerLoop {
         let mut silent = Vec::new();
         while let Some(peer) = self.outward.next_silent() {
             let members = self.members.iter().find(|(client, _)| *client == peer.client);
-            let is_expected = members.is_some_and(|(_, members)| members.get(&peer.name).is_some());
-            peer.answer =
-                if is_expected { AnswerState::AnsweredOrReported } else { AnswerState::NotExpected };
-            if is_expected {
-                let text = format!("it has not answered for 5 s at {}", peer.endpoint);
-                peer.problem = Some(PeerProblem { connection: ReceiverState::Unanswered, text });
-                silent.push((peer.client, peer.name.clone(), peer.endpoint.clone()));
+            if members.is_none_or(|(_, members)| members.get(&peer.name).is_none()) {
+                peer.set_answer(AnswerState::NotExpected);
+            } else if let Some(reason) = peer.check_silence() {
+                let text = format!("no answer at {}: {reason}", peer.endpoint);
+                peer.problem = Some(PeerProblem { connection: reason.state(), text });
+                silent.push((peer.client, peer.name.clone(), peer.endpoint.clone(), reason));
             }
         }
-        for (client, peer, endpoint) in silent {
-            self.notify(client, &crate::Error::NoAnswer { peer, endpoint });
+        for (client, peer, endpoint, reason) in silent {
+            self.notify(client, &crate::Error::NoAnswer { peer, endpoint, reason });
         }
     }
 

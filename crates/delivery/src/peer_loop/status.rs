@@ -6,6 +6,7 @@ use std::thread::{self, ThreadId};
 
 use super::PeerLoop;
 use super::outward::SentCounts;
+use super::strangers::Stranger;
 use crate::statistics::ReceiverState;
 use crate::store::records::Receiver;
 
@@ -18,6 +19,9 @@ pub struct LoopStatistics {
     pub receivers: HashMap<String, PeerStatus>,
     /// Senders that are connected.
     pub senders: HashSet<String>,
+    /// Peers that were not admitted lately, and how often any was not.
+    pub strangers: Vec<Stranger>,
+    pub not_admitted: u64,
 }
 
 /// The connection to a receiver.
@@ -88,6 +92,8 @@ impl PeerLoop {
             }
         }
         if let Some(inward) = self.inward.iter().find(|inward| inward.client.number == client) {
+            (statistics.strangers, statistics.not_admitted) =
+                (inward.strangers.recent(), inward.strangers.total());
             statistics.senders = inward.senders().map(str::to_owned).collect();
         }
         statistics

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{IncomingStatistics, OutgoingStatistics, Statistics, StoreStatistics};
+use super::{IncomingStatistics, NotAdmitted, OutgoingStatistics, Statistics, StoreStatistics};
 use crate::environment::{now, now_ms};
 use crate::inbox::Inbox;
 use crate::instance::Instance;
-use crate::peer_loop::LoopStatistics;
+use crate::peer_loop::{LoopStatistics, Stranger};
 use crate::store::records::Receiver;
 use crate::store::{State, Stream};
 
@@ -43,6 +43,8 @@ impl Collector {
             uptime_ms: now().saturating_duration_since(self.started).as_millis() as u64,
             outgoing,
             incoming,
+            not_admitted: known.strangers.iter().map(not_admitted).collect(),
+            not_admitted_total: known.not_admitted,
             store,
         }
     }
@@ -99,6 +101,11 @@ impl Collector {
         }
         all.into_values().collect()
     }
+}
+
+fn not_admitted(of: &Stranger) -> NotAdmitted {
+    let age_ms = now().saturating_duration_since(of.last).as_millis() as u64;
+    NotAdmitted { address: of.address.clone(), reason: of.reason.clone(), attempts: of.attempts, age_ms }
 }
 
 fn empty(topic: &str, receiver: Option<&str>, known: &LoopStatistics) -> OutgoingStatistics {

@@ -35,6 +35,10 @@ pub struct Statistics {
     pub outgoing: Vec<OutgoingStatistics>,
     /// What it receives, sorted by topic and sender.
     pub incoming: Vec<IncomingStatistics>,
+    /// Peers that tried to connect within the last 30 s and were not admitted; at most 64.
+    pub not_admitted: Vec<NotAdmitted>,
+    /// How often any peer was not admitted.
+    pub not_admitted_total: u64,
     pub store: StoreStatistics,
 }
 
@@ -110,6 +114,19 @@ pub struct IncomingStatistics {
     pub waiting_bytes: u64,
     /// Messages that were delivered and are not settled.
     pub in_hand: u64,
+}
+
+/// A peer that is not admitted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct NotAdmitted {
+    /// Its address without a port; or its name, if it has authenticated and uses the name of another client.
+    pub address: String,
+    pub reason: String,
+    /// How often it has tried.
+    pub attempts: u64,
+    /// How long ago it tried last, in milliseconds.
+    pub age_ms: u64,
 }
 
 /// The store that a client shares with the others of its directory in this process.

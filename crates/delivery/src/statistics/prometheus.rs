@@ -123,7 +123,10 @@ pub(super) fn statistics(of: &Statistics) -> String {
     let mut uptime =
         Family::new("pinnace_delivery_uptime_seconds", "gauge", "Time since the client was started.");
     uptime.add(&[("client", client)], seconds(of.uptime_ms));
-    let mut all = vec![uptime];
+    let help = "Attempts of peers to connect that were not admitted.";
+    let mut not_admitted = Family::new("pinnace_delivery_not_admitted_total", "counter", help);
+    not_admitted.add(&[("client", client)], of.not_admitted_total);
+    let mut all = vec![uptime, not_admitted];
     all.extend(families(OUTGOING, &of.outgoing, |of| outgoing_labels(client, &of.topic, &of.receiver)));
     all.push(connections(of));
     all.extend(families(INCOMING, &of.incoming, |of| {
