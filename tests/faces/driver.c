@@ -426,16 +426,17 @@ static void subscribe(int count, char **words) {
 
 static void addresses(int count, char **words) {
     (void)count;
-    char buffer[4096];
+    static char buffer[1 << 16];
     size_t size = sizeof buffer;
-    if (pinnace_client_addresses(client(words[1]), words[2], buffer, &size) < 0) {
-        refused();
-        return;
+    pinnace_client_t *of = client(words[1]);
+    if ((words[0][0] == 'a'   ? pinnace_client_addresses(of, words[2], buffer, &size)
+         : words[0][0] == 's' ? pinnace_client_statistics_json(of, buffer, &size)
+                              : pinnace_client_metrics_address(of, buffer, &size)) < 0) {
+        return refused();
     }
-    for (char *at = buffer; *at != 0; at++)
-        if (*at == '\n')
-            *at = ' ';
-    printf("addresses %s\n", buffer);
+    for (char *at = buffer; (at = strchr(at, '\n')) != NULL;)
+        *at = ' ';
+    printf("%s %s\n", words[0], buffer);
 }
 
 static void who(int count, char **words) {
@@ -468,8 +469,9 @@ static const struct {
     {"ack", settle},        {"nack", settle},               {"terminate", settle},    {"fail", settle},
     {"take", take},         {"run", run},                   {"forward", forward},     {"pending", pending},
     {"settle", wait_pending}, {"subscribe", subscribe},     {"unsubscribe", subscribe},
-    {"addresses", addresses}, {"who", who},                 {"interrupt", interrupt}, {"cursor", cursor},
-    {"wait_listeners", wait_listeners}, {"forget", subscribe},
+    {"addresses", addresses}, {"statistics", addresses},    {"metrics", addresses},   {"who", who},
+    {"interrupt", interrupt}, {"cursor", cursor},           {"forget", subscribe},
+    {"wait_listeners", wait_listeners},
     {"hang", forward},      {"release", release},           {"in_hand", pending},     {"drain", drain},
     {"close_within", drain}, {"close_by_handler", close_by_handler}, {"closed", wait_closed},
     {"close_twice", close_twice}, {"describe", describe}, {"properties", properties},

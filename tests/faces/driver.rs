@@ -114,6 +114,7 @@ impl Driver {
                 "data_dir" => builder.data_dir(value),
                 "registry" => builder.registry(value),
                 "listen" => builder.listen(value),
+                "metrics" => builder.metrics(value),
                 "lease_ms" => builder.lease(Duration::from_millis(number(value))),
                 "deduplicate_for_ms" => builder.deduplicate_for(Duration::from_millis(number(value))),
                 "interval_ms" => builder.interval(Duration::from_millis(number(value))),
@@ -405,6 +406,13 @@ impl Driver {
             ["unsubscribe", client, topic] => ok(self.client(client).unsubscribe(topic)),
             ["addresses", client, topic] => {
                 Ok(format!("addresses {}", self.client(client).addresses_of(topic).join(" ")))
+            }
+            ["statistics", client] => {
+                Ok(format!("statistics {}", self.client(client).statistics().to_json()))
+            }
+            ["metrics", client] => {
+                let address = self.client(client).metrics_address().expect("it serves statistics");
+                Ok(format!("metrics {address}"))
             }
             ["who", client] => {
                 let client = self.client(client);

@@ -60,6 +60,8 @@ class Options {
         set("retry_first_ms", std::to_string(first.count()));
         return set("retry_most_ms", std::to_string(most.count()));
     }
+    /* Where the statistics are served over HTTP to all that can connect: a port of 127.0.0.1, or ADDRESS:PORT. */
+    Options &metrics(const std::string &address) { return set("metrics", address); }
     Options &ack_within(Millis time) { return set("ack_within_ms", std::to_string(time.count())); }
     Options &max_deliveries(std::uint32_t most) { return set("max_deliveries", std::to_string(most)); }
     /* False: subscriptions end with the process, and nothing is kept while the client is away. */
@@ -176,6 +178,10 @@ class Client {
     }
     /* The endpoints of the clients known to listen on a topic. */
     std::vector<std::string> addresses(const std::string &topic) const;
+    /* The statistics as JSON and in Prometheus' text format; and where they are served, as ADDRESS:PORT. */
+    std::string statistics_json() const { return text(pinnace_client_statistics_json); }
+    std::string statistics_prometheus() const { return text(pinnace_client_statistics_prometheus); }
+    std::string metrics_address() const { return text(pinnace_client_metrics_address); }
     /* The current error of the registry: the client is not registered, or cannot read the other clients. It retries on
      * its own. */
     std::error_code registry_error() const noexcept {
@@ -296,6 +302,8 @@ class Client {
     using Handler = std::function<Verdict(Delivery &)>;
     struct State;
 
+    std::string text(int (*write)(pinnace_client_t *, char *, std::size_t *)) const;
+
     /* The handler of one run or listen. */
     struct Listener {
         Handler handler;
@@ -409,6 +417,19 @@ class Client {
 
     std::unique_ptr<State> state_;
 };
+
+inline std::string Client::text(int (*write)(pinnace_client_t *, char *, std::size_t *)) const {
+    std::string found(4096, '\0');
+    std::size_t size = found.size();
+    while (write(handle(), found.data(), &size) < 0) {
+        if (errno != ENOBUFS)
+            detail::fail();
+        found.resize(size + size / 4);
+        size = found.size();
+    }
+    found.resize(size - 1);
+    return found;
+}
 
 inline std::vector<std::string> Client::addresses(const std::string &topic) const {
     std::string lines(256, '\0');

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import errno
 import itertools
+import json
 import logging
 import os
 import threading
@@ -17,7 +18,7 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 from . import _signals
 from ._delivery import Delivery, Verdict
 from ._library import PENDING, REPORTER, Closed, Error, TimedOut, checked, error_of, in_c, last_error, lib
-from ._library import milliseconds, text
+from ._library import milliseconds, text, text_of
 from ._options import Peer, add_topics, client_options, in_ms, secure
 from ._sending import Body, Durability, Headers, send_options
 
@@ -79,7 +80,8 @@ class Client:
     """A client with a unique name that listens on a topic of its own. Times are in seconds.
 
     `data_dir` is the directory of its store, `registry` where clients find each other (dir://PATH, sqlite://PATH,
-    redis://HOST, none), `listen` the endpoint where others reach it. The client keeps its name for `lease` after
+    redis://HOST, none), `listen` the endpoint where others reach it, `metrics` a port of 127.0.0.1 or an ADDRESS:PORT
+    where its statistics are served over HTTP to all that can connect. The client keeps its name for `lease` after
     its last renewal. Messages with Durability.INTERVAL reach the disk within `interval`. `retry` is the first and
     the longest delay before a failed message is redelivered; it is given up after `max_deliveries` (0: never).
     `skip_damage` opens a damaged store without the damaged parts. Not `durable`: its subscriptions end with its
@@ -103,6 +105,7 @@ class Client:
         data_dir: Union[str, "os.PathLike[str]", None] = None,
         registry: Optional[str] = None,
         listen: Optional[str] = None,
+        metrics: Optional[str] = None,
         lease: Optional[float] = None,
         interval: Optional[float] = None,
         retry: Optional[tuple[float, float]] = None,
@@ -128,6 +131,7 @@ class Client:
             "data_dir": None if data_dir is None else os.fsencode(data_dir),
             "registry": None if registry is None else in_c(registry),
             "listen": None if listen is None else in_c(listen),
+            "metrics": None if metrics is None else in_c(metrics),
             "lease_ms": in_ms(lease),
             "interval_ms": in_ms(interval),
             "retry_first_ms": in_ms(retry and retry[0]),
@@ -238,14 +242,22 @@ class Client:
 
     def addresses(self, topic: str) -> list[str]:
         """The endpoints of the clients known to listen on a topic."""
-        size = ctypes.c_size_t(256)
-        while True:
-            room = ctypes.create_string_buffer(size.value)
-            found = lib.pinnace_client_addresses(self._handle, in_c(topic), room, ctypes.byref(size))
-            if found >= 0:
-                return room.value.decode(errors="replace").split("\n")[:found]
-            if size.value <= len(room):
-                raise last_error()
+        return text_of(lib.pinnace_client_addresses, self._handle, in_c(topic)).split("\n")[:-1]
+
+    def statistics(self) -> dict[str, Any]:
+        """What the client has sent and received, what is pending, its connections and its store, by the names in
+        docs/reference/delivery.md."""
+        found: dict[str, Any] = json.loads(text_of(lib.pinnace_client_statistics_json, self._handle))
+        return found
+
+    def statistics_prometheus(self) -> str:
+        """The same in Prometheus' text format."""
+        return text_of(lib.pinnace_client_statistics_prometheus, self._handle)
+
+    @property
+    def metrics_address(self) -> str:
+        """Where the statistics are served, as ADDRESS:PORT. An Error with ENOENT: they are not."""
+        return text_of(lib.pinnace_client_metrics_address, self._handle)
 
     def registry_error(self) -> Optional[Error]:
         """The current error of the registry: the client is not registered, or cannot read the other clients. It

@@ -208,6 +208,8 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   registry           dir://PATH, sqlite://PATH, redis://HOST, none; by default a directory of the user's
  *   listen             endpoint to listen on [a local socket, for processes of this host]
  *   advertise          endpoint announced to others, if it differs
+ *   metrics            port of 127.0.0.1, or ADDRESS:PORT, where the statistics are served over HTTP to all that can
+ *                      connect: GET /metrics for Prometheus, GET /statistics as JSON; port 0: a free one [not served]
  *   lease_ms           how long the name stays reserved without renewal, 1 to 2592000000 [10000]
  *   interval_ms        for PINNACE_INTERVAL: the longest delay until a message is on the disk [100]
  *   retry_first_ms     delay before the first redelivery of a failed message [100]; doubles each time,
@@ -339,6 +341,13 @@ int pinnace_client_send(pinnace_client_t *client, const char *topic, const void 
 int pinnace_client_send_async(pinnace_client_t *client, const char *topic, const void *data, size_t size,
                               const pinnace_send_options_t *options, uint64_t *ticket);
 int pinnace_client_wait(pinnace_client_t *client, uint64_t ticket, long timeout_ms);
+
+/* The statistics of a client as JSON (RFC 8259), and in Prometheus' text format; and where they are served, as
+ * ADDRESS:PORT (ENOENT: nowhere). *size is the size of `buffer` on entry, and the size of the text with its NUL on
+ * return. ENOBUFS: the text does not fit; it may have grown by the next call. */
+int pinnace_client_statistics_json(pinnace_client_t *client, char *buffer, size_t *size);
+int pinnace_client_statistics_prometheus(pinnace_client_t *client, char *buffer, size_t *size);
+int pinnace_client_metrics_address(pinnace_client_t *client, char *buffer, size_t *size);
 
 /* How many messages are not acknowledged yet; and a wait until at most `most` are left. */
 int pinnace_client_pending(pinnace_client_t *client, uint64_t *pending);

@@ -25,6 +25,11 @@ pub enum Error {
     Endpoint(pinnace_engine::Error),
     /// Another client uses this name, in this process or another.
     NameTaken,
+    /// The statistics cannot be served at this address.
+    Metrics {
+        address: String,
+        kind: io::ErrorKind,
+    },
     /// The registry cannot be used.
     Registry(RegistryError),
     /// A running process has the store's directory open.
@@ -98,6 +103,9 @@ impl fmt::Display for Error {
             Error::Ttl => write!(f, "a time to live must be 1 to {} ms, or absent for no limit", u32::MAX),
             Error::Setting(text) | Error::Property(text) => f.write_str(text),
             Error::Endpoint(error) => write!(f, "the endpoint cannot be used: {error}"),
+            Error::Metrics { address, kind } => {
+                write!(f, "statistics cannot be served at {address}: {kind}")
+            }
             Error::NameTaken => f.write_str("another client uses this name"),
             Error::Registry(error) => write!(f, "registry: {error}"),
             Error::InUse => f.write_str("another process has the store open"),

@@ -58,7 +58,7 @@ impl From<&DeliveryError> for CallError {
             DeliveryError::Registry(error) => of_registry(error),
             DeliveryError::InUse => libc::EBUSY,
             DeliveryError::Public(_) => libc::EPERM,
-            DeliveryError::Io(kind) => of_kind(*kind),
+            DeliveryError::Io(kind) | DeliveryError::Metrics { kind, .. } => of_kind(*kind),
             DeliveryError::Damaged(_) => libc::EBADMSG,
             DeliveryError::Failed(_) => libc::EIO,
             DeliveryError::NoRoom => libc::ENOSPC,
@@ -103,6 +103,8 @@ fn of_kind(kind: ErrorKind) -> c_int {
         ErrorKind::FileTooLarge => libc::EFBIG,
         ErrorKind::OutOfMemory => libc::ENOMEM,
         ErrorKind::InvalidInput => libc::EINVAL,
+        ErrorKind::AddrInUse => libc::EADDRINUSE,
+        ErrorKind::AddrNotAvailable => libc::EADDRNOTAVAIL,
         _ => libc::EIO,
     }
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod recorded;
+pub(super) mod serving;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,15 +17,15 @@ use super::closing::End;
 use super::registration::Registration;
 use super::{Client, entry_version};
 use crate::Error;
-use crate::environment::{now, random};
+use crate::environment::random;
 use crate::inbox::{Inbox, Retry};
 use crate::instance::Instance;
 use crate::log::Settings;
 use crate::paths;
 use crate::peer_loop::{Command, Keyring, Listener, Listening, NoListener, Notify};
 use crate::registry::{Entry, Id, JOIN_TIMEOUT, Lasting, Member, Trouble, Watch};
-use crate::statistics::Collector;
 use crate::store::RetainLimits;
+use crate::store::records::{ClientRecord, Subscriptions};
 use crate::wire::NAME_MAX;
 
 /// How often a client's entry may be corrected in one life, because the registry shows a later one.
@@ -60,6 +61,7 @@ pub struct Builder {
     skip_damage: bool,
     keys: Option<KeyPair>,
     trusted: HashMap<String, PublicKey>,
+    metrics: Option<String>,
     notify: Notify,
     patience: Option<Duration>,
     limits: RetainLimits,
@@ -91,6 +93,7 @@ impl Builder {
             skip_damage: false,
             keys: None,
             trusted: HashMap::new(),
+            metrics: None,
             notify: Arc::new(|_| {}),
             patience: Some(Duration::from_secs(30)),
             limits: RetainLimits { age: Some(Duration::from_secs(7 * 24 * 3600)), bytes: 1 << 30 },
@@ -305,6 +308,16 @@ impl Builder {
         self
     }
 
+    /// Serves the client's statistics over HTTP, for scraping: `GET /metrics` in Prometheus' text format, `GET
+    /// /statistics` as JSON. The address is a port of 127.0.0.1, or `ADDRESS:PORT`; port 0 is a free one
+    /// ([`Client::metrics_address`]). There is no authentication: processes that can connect to the address see names,
+    /// topics and numbers, and no bodies. By default nothing is served. The start fails with Setting or Metrics if the
+    /// address cannot be used.
+    pub fn metrics(mut self, address: &str) -> Builder {
+        self.metrics = Some(address.to_owned());
+        self
+    }
+
     /// Called for errors that no call returns: the store fails or is found damaged; a peer refuses messages, cannot be
     /// connected to, should be there and does not answer, cannot authenticate, or is of an earlier version and gets
     /// messages without their ids and headers. Problems with peers are told within 5 s, and once until they change. It
@@ -375,22 +388,15 @@ impl Builder {
             patience: self.patience,
             limits: self.limits,
         })));
+        let collector = self.collector(number, &inbox);
         let before = instance.store.subscriptions(record.number);
-        let entry = Entry {
-            name: self.name.clone(),
-            id: record.id,
-            endpoint: self.advertised.clone().unwrap_or_else(|| endpoint.clone()),
-            topics: self.topics_with(before.topics),
-            lease: self.lease,
-            // The registry's thread may have raised the last version, and does not record that.
-            version: entry_version(before.version + CORRECTIONS),
-            lasting: self.lasting,
-        };
+        let entry = self.entry(&record, &endpoint, before);
         let client = Client {
             record,
             endpoint,
             instance: instance.clone(),
-            collector: self.collector(number, &inbox),
+            metrics: self.serve(&collector, instance)?,
+            collector,
             inbox,
             registration,
             closed: AtomicBool::new(false),
@@ -415,14 +421,23 @@ impl Builder {
         Ok(client)
     }
 
+    /// The client's entry in the registry. `before`: what its store has recorded.
+    fn entry(&self, record: &ClientRecord, endpoint: &str, before: Subscriptions) -> Entry {
+        Entry {
+            name: self.name.clone(),
+            id: record.id,
+            endpoint: self.advertised.clone().unwrap_or_else(|| endpoint.to_owned()),
+            topics: self.topics_with(before.topics),
+            lease: self.lease,
+            // The registry's thread may have raised the last version, and does not record that.
+            version: entry_version(before.version + CORRECTIONS),
+            lasting: self.lasting,
+        }
+    }
+
     fn keyring(&self) -> Option<Arc<Keyring>> {
         let keyring = |own: &KeyPair| Keyring { own: own.clone(), others: self.trusted.clone() };
         self.keys.as_ref().map(|own| Arc::new(keyring(own)))
-    }
-
-    fn collector(&self, client: u32, inbox: &Arc<Inbox>) -> Arc<Collector> {
-        let (name, memory_limit) = (self.name.clone(), self.memory_limit);
-        Arc::new(Collector { client, name, inbox: inbox.clone(), started: now(), memory_limit })
     }
 
     /// The listener, and its endpoint.

@@ -1,10 +1,10 @@
 //! Collects the statistics of a client.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use super::{IncomingStatistics, NotAdmitted, OutgoingStatistics, Statistics, StoreStatistics};
+use super::{IncomingStatistics, NotAdmitted, OutgoingStatistics, Source, Statistics, StoreStatistics};
 use crate::environment::{now, now_ms};
 use crate::inbox::Inbox;
 use crate::instance::Instance;
@@ -100,6 +100,29 @@ impl Collector {
             entry.in_hand += counts.in_hand;
         }
         all.into_values().collect()
+    }
+}
+
+/// A client's statistics for the server. It keeps neither the client nor its store open.
+pub struct ClientSource {
+    pub collector: Arc<Collector>,
+    pub instance: Weak<Instance>,
+}
+
+impl ClientSource {
+    fn read(&self) -> Option<Statistics> {
+        Some(self.collector.read(&*self.instance.upgrade()?))
+    }
+}
+
+/// Empty once the store is closed, which ends the server too.
+impl Source for ClientSource {
+    fn json(&self) -> String {
+        self.read().map_or_else(String::new, |statistics| statistics.to_json())
+    }
+
+    fn prometheus(&self) -> String {
+        self.read().map_or_else(String::new, |statistics| statistics.to_prometheus())
     }
 }
 

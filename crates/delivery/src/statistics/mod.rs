@@ -15,12 +15,16 @@
 //! count since the store was opened: by the first of the clients that share it in this process. They are kept under
 //! locks that are taken in any case, or by the peer loop's thread, which is asked for them.
 
+mod agent;
 mod collect;
+mod http;
 mod prometheus;
 
 use serde::Serialize;
 
-pub(crate) use collect::Collector;
+pub(crate) use agent::OpenClients;
+pub(crate) use collect::{ClientSource, Collector};
+pub(crate) use http::{Source, StatisticsServer};
 pub use prometheus::pending_to_prometheus;
 
 /// The statistics of a client at one moment. The parts are read one after the other, while messages move.
@@ -197,6 +201,6 @@ impl Statistics {
 
     /// In Prometheus' text format, version 0.0.4.
     pub fn to_prometheus(&self) -> String {
-        prometheus::statistics(self)
+        prometheus::statistics(&[(None, self)])
     }
 }

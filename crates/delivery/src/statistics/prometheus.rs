@@ -100,17 +100,78 @@ const PENDING_HELP: &str = "Messages that are not acknowledged.";
 const BYTES_HELP: &str = "What pending messages cost, in bytes.";
 const AGE_HELP: &str = "Age of the oldest pending message; 0: there is none.";
 
-/// The families of some metrics, with the samples of all streams.
-fn families<'s, S>(
+/// The statistics of a client; the label `store` if there are several stores.
+pub(super) type Labelled<'a> = (Option<&'a str>, &'a Statistics);
+
+/// The statistics of clients as one exposition.
+pub(super) fn statistics(all: &[Labelled<'_>]) -> String {
+    let mut found = vec![
+        each(all, "pinnace_delivery_uptime_seconds", "gauge", "Time since the client was started.", |of| {
+            seconds(of.uptime_ms)
+        }),
+        each(
+            all,
+            "pinnace_delivery_not_admitted_total",
+            "counter",
+            "Attempts of peers to connect that were not admitted.",
+            |of| of.not_admitted_total as f64,
+        ),
+    ];
+    found.extend(families(
+        OUTGOING,
+        all,
+        |of| &of.outgoing,
+        |of| [("topic", of.topic.as_str()), ("receiver", of.receiver.as_deref().unwrap_or_default())],
+    ));
+    found.push(connections(all));
+    found.extend(families(
+        INCOMING,
+        all,
+        |of| &of.incoming,
+        |of| [("topic", of.topic.as_str()), ("sender", of.sender.as_str())],
+    ));
+    found.extend(stores(all));
+    found.iter().map(Family::to_string).collect()
+}
+
+/// The labels of a client, and further ones.
+fn labels<'a>((store, of): &Labelled<'a>, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let store = store.map(|store| ("store", store));
+    store.into_iter().chain([("client", of.client.as_str())]).chain(more.iter().copied()).collect()
+}
+
+/// A family with one sample for each client.
+fn each(
+    all: &[Labelled<'_>],
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: impl Fn(&Statistics) -> f64,
+) -> Family {
+    let mut family = Family::new(name, kind, help);
+    for of in all {
+        match value(of.1) {
+            value if value.is_finite() => family.add(&labels(of, &[]), value),
+            _ => family.add(&labels(of, &[]), "+Inf"),
+        }
+    }
+    family
+}
+
+/// The families of some metrics, with the samples of all streams of all clients.
+fn families<'s, S: 's>(
     metrics: &[Metric<S>],
-    streams: &'s [S],
-    labels: impl Fn(&'s S) -> Vec<(&'s str, &'s str)>,
+    all: &[Labelled<'s>],
+    streams: impl Fn(&'s Statistics) -> &'s [S],
+    own: impl Fn(&'s S) -> [(&'s str, &'s str); 2],
 ) -> Vec<Family> {
     let family = |(name, kind, help, value): &Metric<S>| {
         let mut family = Family::new(name, kind, help);
-        for of in streams {
-            if let Some(value) = value(of) {
-                family.add(&labels(of), value);
+        for client in all {
+            for of in streams(client.1) {
+                if let Some(value) = value(of) {
+                    family.add(&labels(client, &own(of)), value);
+                }
             }
         }
         family
@@ -118,76 +179,50 @@ fn families<'s, S>(
     metrics.iter().map(family).collect()
 }
 
-pub(super) fn statistics(of: &Statistics) -> String {
-    let client = of.client.as_str();
-    let mut uptime =
-        Family::new("pinnace_delivery_uptime_seconds", "gauge", "Time since the client was started.");
-    uptime.add(&[("client", client)], seconds(of.uptime_ms));
-    let help = "Attempts of peers to connect that were not admitted.";
-    let mut not_admitted = Family::new("pinnace_delivery_not_admitted_total", "counter", help);
-    not_admitted.add(&[("client", client)], of.not_admitted_total);
-    let mut all = vec![uptime, not_admitted];
-    all.extend(families(OUTGOING, &of.outgoing, |of| outgoing_labels(client, &of.topic, &of.receiver)));
-    all.push(connections(of));
-    all.extend(families(INCOMING, &of.incoming, |of| {
-        vec![("client", client), ("topic", &of.topic), ("sender", &of.sender)]
-    }));
-    all.extend(store(of));
-    all.iter().map(Family::to_string).collect()
-}
-
-/// An empty receiver: any.
-fn outgoing_labels<'a>(
-    client: &'a str,
-    topic: &'a str,
-    receiver: &'a Option<String>,
-) -> Vec<(&'a str, &'a str)> {
-    vec![("client", client), ("topic", topic), ("receiver", receiver.as_deref().unwrap_or_default())]
-}
-
 /// For each receiver one sample per state, of which one is 1.
-fn connections(of: &Statistics) -> Family {
+fn connections(all: &[Labelled<'_>]) -> Family {
     let help = "The state of the connection to a receiver: 1, and 0 for the others.";
     let mut family = Family::new("pinnace_delivery_receiver_state", "gauge", help);
-    let known = of.outgoing.iter().filter_map(|of| Some((of.receiver.as_deref()?, of.connection?)));
-    for (receiver, connection) in known.collect::<BTreeMap<&str, ReceiverState>>() {
-        for state in ReceiverState::ALL {
-            let labels = [("client", of.client.as_str()), ("receiver", receiver), ("state", state.name())];
-            family.add(&labels, u8::from(state == connection));
+    for client in all {
+        let known = client.1.outgoing.iter().filter_map(|of| Some((of.receiver.as_deref()?, of.connection?)));
+        for (receiver, connection) in known.collect::<BTreeMap<&str, ReceiverState>>() {
+            for state in ReceiverState::ALL {
+                let own = [("receiver", receiver), ("state", state.name())];
+                family.add(&labels(client, &own), u8::from(state == connection));
+            }
         }
     }
     family
 }
 
-fn store(of: &Statistics) -> Vec<Family> {
-    let store = &of.store;
-    let limit = store.disk_limit_bytes.map_or(f64::INFINITY, |bytes| bytes as f64);
-    let disk = "Bytes of the store's files.";
+fn stores(all: &[Labelled<'_>]) -> Vec<Family> {
+    let no_limit = "The most of them; +Inf: no limit.";
     let memory = "Bytes of messages that are held in memory.";
-    let time = "Time that syncs of the log took.";
-    let values = [
-        ("pinnace_delivery_store_disk_bytes", "gauge", disk, store.disk_bytes as f64),
-        ("pinnace_delivery_store_disk_limit_bytes", "gauge", "The most of them; +Inf: no limit.", limit),
-        ("pinnace_delivery_store_segments", "gauge", "Files of the log in use.", store.segments as f64),
-        ("pinnace_delivery_store_memory_bytes", "gauge", memory, store.memory_bytes as f64),
-        (
-            "pinnace_delivery_store_memory_limit_bytes",
-            "gauge",
-            "The most of them.",
-            store.memory_limit_bytes as f64,
+    vec![
+        each(all, "pinnace_delivery_store_disk_bytes", "gauge", "Bytes of the store's files.", |of| {
+            of.store.disk_bytes as f64
+        }),
+        each(all, "pinnace_delivery_store_disk_limit_bytes", "gauge", no_limit, |of| {
+            of.store.disk_limit_bytes.map_or(f64::INFINITY, |bytes| bytes as f64)
+        }),
+        each(all, "pinnace_delivery_store_segments", "gauge", "Files of the log in use.", |of| {
+            of.store.segments as f64
+        }),
+        each(all, "pinnace_delivery_store_memory_bytes", "gauge", memory, |of| of.store.memory_bytes as f64),
+        each(all, "pinnace_delivery_store_memory_limit_bytes", "gauge", "The most of them.", |of| {
+            of.store.memory_limit_bytes as f64
+        }),
+        each(all, "pinnace_delivery_store_syncs_total", "counter", "Syncs of the log.", |of| {
+            of.store.syncs as f64
+        }),
+        each(
+            all,
+            "pinnace_delivery_store_sync_seconds_total",
+            "counter",
+            "Time that syncs of the log took.",
+            |of| of.store.sync_us as f64 / 1e6,
         ),
-        ("pinnace_delivery_store_syncs_total", "counter", "Syncs of the log.", store.syncs as f64),
-        ("pinnace_delivery_store_sync_seconds_total", "counter", time, store.sync_us as f64 / 1e6),
-    ];
-    let family = |(name, kind, help, value): (&'static str, &'static str, &'static str, f64)| {
-        let mut family = Family::new(name, kind, help);
-        match value.is_finite() {
-            true => family.add(&[("client", of.client.as_str())], value),
-            false => family.add(&[("client", of.client.as_str())], "+Inf"),
-        }
-        family
-    };
-    values.into_iter().map(family).collect()
+    ]
 }
 
 /// The pending messages of stores' clients ([`peek`](crate::peek())) in Prometheus' text format, version 0.0.4, in the

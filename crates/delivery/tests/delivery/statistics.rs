@@ -1,5 +1,7 @@
 //! Statistics of a client.
 
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -258,4 +260,71 @@ fn json_and_prometheus_have_all_numbers() {
     let line =
         "pinnace_delivery_handled_messages_total{client=\"receiver\",topic=\"news\",sender=\"sender\"} 1\n";
     assert!(received.to_prometheus().contains(line));
+}
+
+/// An HTTP request, and the answer.
+fn request(client: &Client, text: &str) -> String {
+    let mut stream = TcpStream::connect(client.metrics_address().unwrap()).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn statistics_are_served_over_http() {
+    let dir = tempfile::tempdir().unwrap();
+    let sender = client("sender", dir.path()).metrics("0").start().unwrap();
+    assert!(sender.metrics_address().unwrap().ip().is_loopback());
+    sender.send_to("news", b"one").unwrap();
+    let answer = request(&sender, "GET /metrics?x=1 HTTP/1.1\r\nHost: here\r\n\r\n");
+    let (head, content) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n")
+    );
+    assert!(head.contains(&format!("\r\nContent-Length: {}\r\n", content.len())), "{head}");
+    assert!(
+        content.contains("pending_messages{client=\"sender\",topic=\"news\",receiver=\"\"} 1\n"),
+        "{content}"
+    );
+    let answer = request(&sender, "GET /statistics HTTP/1.0\r\n\r\n");
+    let (head, content) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("application/json") && content.starts_with("{\"client\":\"sender\","), "{answer}");
+    let answer = request(&sender, "HEAD /metrics HTTP/1.1\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(100));
+    let long = format!("GET / HTTP/1.1\r\nA: {}", "b".repeat(8 << 10));
+    for (text, status) in [
+        ("GET / HTTP/1.1\r\n\r\n", "404 Not Found"),
+        ("POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "405 Method Not Allowed"),
+        ("metrics, please\r\n\r\n", "400 Bad Request"),
+        ("\u{1}\u{2}\r\n", "400 Bad Request"),
+        (&many, "431 Request Header Fields Too Large"),
+        (&long, "431 Request Header Fields Too Large"),
+    ] {
+        let answer = request(&sender, text);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{status}: {answer}");
+    }
+}
+
+#[test]
+fn a_slow_scraper_is_dropped_and_does_not_keep_others_away_or_the_client_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let sender = client("sender", dir.path()).metrics("127.0.0.1:0").start().unwrap();
+    let address = sender.metrics_address().unwrap();
+    let mut slow = TcpStream::connect(address).unwrap();
+    slow.write_all(b"GET /metr").unwrap();
+    let began = Instant::now();
+    assert!(request(&sender, "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(slow.read(&mut [0; 10]).unwrap(), 0, "it got no answer");
+    // The address is in use, which a second client is told.
+    let taken = client("other", dir.path()).metrics(&address.to_string()).start().err();
+    assert_eq!(taken, Some(Error::Metrics { address: address.to_string(), kind: ErrorKind::AddrInUse }));
+    assert!(matches!(client("other", dir.path()).metrics("here").start().err(), Some(Error::Setting(_))));
+    sender.close(soon()).unwrap();
+    assert_eq!(sender.metrics_address(), None);
+    assert_eq!(TcpStream::connect(address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    let other = client("other", dir.path()).metrics(&address.to_string()).start().unwrap();
+    assert_eq!(other.metrics_address(), Some(address));
 }
