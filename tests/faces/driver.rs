@@ -21,6 +21,7 @@ const EFAULT: i32 = 14;
 const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
+const EADDRINUSE: i32 = 98;
 const ECANCELED: i32 = 125;
 
 /// What the suite receives for an error: a number and a text.
@@ -31,6 +32,7 @@ impl From<Error> for Refused {
         let number = match &error {
             Error::Name
             | Error::Property(_)
+            | Error::Setting(_)
             | Error::Registry(
                 RegistryError::Endpoint
                 | RegistryError::Topics
@@ -41,6 +43,7 @@ impl From<Error> for Refused {
             Error::NameTaken => EEXIST,
             Error::InUse | Error::Registry(RegistryError::Busy) => EBUSY,
             Error::Io(ErrorKind::NotFound) => ENOENT,
+            Error::Metrics { kind: ErrorKind::AddrInUse, .. } => EADDRINUSE,
             Error::TimedOut => EAGAIN,
             Error::Closed => ECANCELED,
             _ => EIO,
@@ -411,7 +414,8 @@ impl Driver {
                 Ok(format!("statistics {}", self.client(client).statistics().to_json()))
             }
             ["metrics", client] => {
-                let address = self.client(client).metrics_address().expect("it serves statistics");
+                let address = self.client(client).metrics_address();
+                let address = address.ok_or(Error::Io(ErrorKind::NotFound))?;
                 Ok(format!("metrics {address}"))
             }
             ["who", client] => {
