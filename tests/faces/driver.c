@@ -427,16 +427,17 @@ static void subscribe(int count, char **words) {
 
 static void addresses(int count, char **words) {
     (void)count;
-    char buffer[4096];
+    static char buffer[1 << 16];
     size_t size = sizeof buffer;
-    if (pinnace_client_addresses(client(words[1]), words[2], buffer, &size) < 0) {
-        refused();
-        return;
+    pinnace_client_t *of = client(words[1]);
+    if ((words[0][0] == 'a'   ? pinnace_client_addresses(of, words[2], buffer, &size)
+         : words[0][0] == 's' ? pinnace_client_statistics_json(of, buffer, &size)
+                              : pinnace_client_metrics_address(of, buffer, &size)) < 0) {
+        return refused();
     }
-    for (char *at = buffer; *at != 0; at++)
-        if (*at == '\n')
-            *at = ' ';
-    printf("addresses %s\n", buffer);
+    for (char *at = buffer; (at = strchr(at, '\n')) != NULL;)
+        *at = ' ';
+    printf("%s %s\n", words[0], buffer);
 }
 
 static void who(int count, char **words) {
@@ -469,12 +470,12 @@ static const struct {
     {"ack", settle},        {"nack", settle},               {"terminate", settle},    {"fail", settle},
     {"take", take},         {"run", run},                   {"forward", forward},     {"pending", pending},
     {"settle", wait_pending}, {"subscribe", subscribe},     {"unsubscribe", subscribe},
-    {"addresses", addresses}, {"who", who},                 {"interrupt", interrupt}, {"cursor", cursor},
-    {"wait_listeners", wait_listeners}, {"forget", subscribe}, {"poll", poll_client}, {"give_back", give_back},
-    {"hang", forward},      {"release", release},           {"in_hand", pending},     {"drain", drain},
-    {"close_within", drain}, {"close_by_handler", close_by_handler}, {"closed", wait_closed},
-    {"close_twice", close_twice}, {"describe", describe}, {"properties", properties},
-    {"schema", schema},     {"by_peer", by_peer},           {"start_process", forward},
+    {"addresses", addresses}, {"statistics", addresses},    {"metrics", addresses},   {"who", who},
+    {"interrupt", interrupt}, {"cursor", cursor},           {"forget", subscribe},    {"hang", forward},
+    {"wait_listeners", wait_listeners}, {"poll", poll_client}, {"give_back", give_back}, {"release", release},
+    {"in_hand", pending},   {"drain", drain},               {"close_within", drain}, {"closed", wait_closed},
+    {"close_by_handler", close_by_handler}, {"close_twice", close_twice}, {"describe", describe},
+    {"properties", properties}, {"schema", schema}, {"by_peer", by_peer}, {"start_process", forward},
 };
 
 int main(void) {

@@ -354,6 +354,10 @@ static std::string other(const Words &words) {
         return "number " + std::to_string(one.in_hand());
     if (words[0] == "who")
         return "who " + one.name() + ' ' + one.endpoint();
+    if (words[0] == "statistics")
+        return "statistics " + one.statistics_json();
+    if (words[0] == "metrics")
+        return "metrics " + one.metrics_address();
     if (words[0] == "settle")
         one.wait_pending(std::stoull(words[2]), ms(words[3]));
     else if (words[0] == "drain")

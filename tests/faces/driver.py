@@ -36,6 +36,8 @@ suite uses a face only through its driver.
     subscribe CLIENT TOPIC, unsubscribe CLIENT TOPIC, forget CLIENT NAME
     wait_listeners CLIENT TOPIC COUNT TIMEOUT_MS
     addresses CLIENT TOPIC                    -> addresses ENDPOINT...
+    statistics CLIENT                         -> statistics JSON
+    metrics CLIENT                            -> metrics ADDRESS:PORT
     who CLIENT                                -> who NAME ENDPOINT
     interrupt CLIENT                          closes it while another thread receives -> that thread's error
 

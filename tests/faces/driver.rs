@@ -22,6 +22,7 @@ const EFAULT: i32 = 14;
 const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
+const EADDRINUSE: i32 = 98;
 const ECANCELED: i32 = 125;
 
 /// What the suite receives for an error: a number and a text.
@@ -32,6 +33,7 @@ impl From<Error> for Refused {
         let number = match &error {
             Error::Name
             | Error::Property(_)
+            | Error::Setting(_)
             | Error::Registry(
                 RegistryError::Endpoint
                 | RegistryError::Topics
@@ -42,6 +44,7 @@ impl From<Error> for Refused {
             Error::NameTaken => EEXIST,
             Error::InUse | Error::Registry(RegistryError::Busy) => EBUSY,
             Error::Io(ErrorKind::NotFound) => ENOENT,
+            Error::Metrics { kind: ErrorKind::AddrInUse, .. } => EADDRINUSE,
             Error::TimedOut => EAGAIN,
             Error::Closed => ECANCELED,
             _ => EIO,
@@ -115,6 +118,7 @@ impl Driver {
                 "data_dir" => builder.data_dir(value),
                 "registry" => builder.registry(value),
                 "listen" => builder.listen(value),
+                "metrics" => builder.metrics(value),
                 "lease_ms" => builder.lease(Duration::from_millis(number(value))),
                 "deduplicate_for_ms" => builder.deduplicate_for(Duration::from_millis(number(value))),
                 "ack_within_ms" => builder.ack_within(Duration::from_millis(number(value))),
@@ -423,6 +427,14 @@ impl Driver {
             ["unsubscribe", client, topic] => ok(self.client(client).unsubscribe(topic)),
             ["addresses", client, topic] => {
                 Ok(format!("addresses {}", self.client(client).addresses_of(topic).join(" ")))
+            }
+            ["statistics", client] => {
+                Ok(format!("statistics {}", self.client(client).statistics().to_json()))
+            }
+            ["metrics", client] => {
+                let address = self.client(client).metrics_address();
+                let address = address.ok_or(Error::Io(ErrorKind::NotFound))?;
+                Ok(format!("metrics {address}"))
             }
             ["who", client] => {
                 let client = self.client(client);

@@ -1,5 +1,6 @@
 """The driver of the Python face: driver.py describes each command."""
 import errno
+import json
 import queue
 import select
 import subprocess
@@ -305,6 +306,8 @@ COMMANDS: "dict[str, Callable[..., str]]" = {
     "unsubscribe": unsubscribe,
     "forget": forget,
     "addresses": lambda client, topic: " ".join(["addresses", *clients[client].addresses(topic)]),
+    "statistics": lambda client: f"statistics {json.dumps(clients[client].statistics())}",
+    "metrics": lambda client: f"metrics {clients[client].metrics_address}",
     "who": lambda client: f"who {clients[client].name} {clients[client].endpoint}",
     "interrupt": interrupt,
 }

@@ -66,6 +66,9 @@ static void no_client(pinnace_client_t *none) {
     FAILS(pinnace_client_subscribe(none, "t"), EFAULT);
     FAILS(pinnace_client_unsubscribe(none, "t"), EFAULT);
     FAILS(pinnace_client_addresses(none, "t", NULL, &size), EFAULT);
+    FAILS(pinnace_client_statistics_json(none, NULL, &size), EFAULT);
+    FAILS(pinnace_client_statistics_prometheus(none, NULL, &size), EFAULT);
+    FAILS(pinnace_client_metrics_address(none, NULL, &size), EFAULT);
     FAILS(pinnace_client_wait_listeners(none, "t", 0, 0), EFAULT);
     FAILS(pinnace_client_send_to(none, "t", "", 0), EFAULT);
     FAILS(pinnace_client_send_all(none, "t", "", 0), EFAULT);
@@ -164,6 +167,12 @@ static void null_arguments(void) {
     FAILS(pinnace_client_addresses(client, "t", NULL, NULL), EFAULT);
     FAILS(pinnace_client_addresses(client, "t", NULL, &size), ENOBUFS);
     EXPECT(size > 1);
+    size = 0;
+    FAILS(pinnace_client_statistics_json(client, NULL, NULL), EFAULT);
+    FAILS(pinnace_client_statistics_json(client, NULL, &size), ENOBUFS);
+    EXPECT(size > 100);
+    FAILS(pinnace_client_statistics_prometheus(client, NULL, NULL), EFAULT);
+    FAILS(pinnace_client_metrics_address(client, NULL, &size), ENOENT);
     FAILS(pinnace_client_subscribe(client, NULL), EFAULT);
     FAILS(pinnace_client_run(client, NULL, NULL), EFAULT);
     FAILS(pinnace_client_listen(client, NULL, NULL), EFAULT);

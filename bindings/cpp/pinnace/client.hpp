@@ -49,7 +49,7 @@ struct Ticket {
 struct Pending {
     std::optional<std::string> receiver; /* none: the first client that listens */
     std::string topic;
-    std::uint64_t messages; /* messages and message parts */
+    std::uint64_t messages;
 };
 
 /* A client. The destructor closes it, and waits for its handlers, at most Options::handler_linger. A handler that takes
@@ -107,6 +107,10 @@ class Client {
     }
     /* The endpoints of the clients known to listen on a topic. */
     std::vector<std::string> addresses(const std::string &topic) const;
+    /* The statistics as JSON and in Prometheus' text format; and where they are served, as ADDRESS:PORT. */
+    std::string statistics_json() const { return text(pinnace_client_statistics_json); }
+    std::string statistics_prometheus() const { return text(pinnace_client_statistics_prometheus); }
+    std::string metrics_address() const { return text(pinnace_client_metrics_address); }
     /* The current error of the registry: the client is not registered, or cannot read the other clients. It retries on
      * its own. */
     std::error_code registry_error() const noexcept {
@@ -164,7 +168,7 @@ class Client {
         return detail::noted(pinnace_client_wait(handle(), ticket.number, timeout.count()) < 0, error);
     }
 
-    /* How many messages and message parts are not acknowledged yet; wait_pending waits until at most `most` are. */
+    /* How many messages are not acknowledged yet; wait_pending waits until at most `most` are. */
     std::uint64_t pending() const {
         std::uint64_t number = 0;
         detail::checked(pinnace_client_pending(handle(), &number));
@@ -172,7 +176,7 @@ class Client {
     }
     /* The same by receiver and topic, including those with nothing pending. */
     std::vector<Pending> pending_by_peer() const;
-    /* Discards the pending messages of a topic; returns the number of messages and message parts. */
+    /* Discards the pending messages of a topic; returns the number of messages. */
     std::uint64_t clear_pending(const std::string &topic) {
         std::uint64_t number = 0;
         detail::checked(pinnace_client_clear_pending(handle(), topic.c_str(), &number));
@@ -239,6 +243,8 @@ class Client {
   private:
     using Handler = std::function<Verdict(Delivery &)>;
     struct State;
+
+    std::string text(int (*write)(pinnace_client_t *, char *, std::size_t *)) const;
 
     /* The handler of one run or listen. */
     struct Listener {
@@ -353,6 +359,19 @@ class Client {
 
     std::unique_ptr<State> state_;
 };
+
+inline std::string Client::text(int (*write)(pinnace_client_t *, char *, std::size_t *)) const {
+    std::string found(4096, '\0');
+    std::size_t size = found.size();
+    while (write(handle(), found.data(), &size) < 0) {
+        if (errno != ENOBUFS)
+            detail::fail();
+        found.resize(size + size / 4);
+        size = found.size();
+    }
+    found.resize(size - 1);
+    return found;
+}
 
 inline std::vector<std::string> Client::addresses(const std::string &topic) const {
     std::string lines(256, '\0');

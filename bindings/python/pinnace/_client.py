@@ -3,6 +3,7 @@ import contextlib
 import ctypes
 import errno
 import itertools
+import json
 import logging
 import threading
 import time
@@ -16,7 +17,7 @@ from . import _signals
 from ._aio import Deliveries, Loops
 from ._delivery import Delivery, Verdict
 from ._library import PENDING, REPORTER, Closed, Error, TimedOut, checked, error_of, in_c, last_error, lib
-from ._library import milliseconds, text
+from ._library import milliseconds, text, text_of
 from ._options import FilePath, Peer, Seconds, add_topics, client_options, in_c_terms, in_s, secure
 from ._sending import Body, Durability, Headers, send_options
 
@@ -57,7 +58,7 @@ class Pending(NamedTuple):
 
     receiver: Optional[str]  # None: for the first client that listens
     topic: str
-    messages: int  # messages and message parts
+    messages: int
 
 
 _listening: "weakref.WeakValueDictionary[int, Client]" = weakref.WeakValueDictionary()
@@ -79,7 +80,8 @@ class Client:
 
     `data_dir` is the directory of its store, `registry` where clients find each other (dir://PATH, sqlite://PATH,
     redis://HOST, none), `listen` the endpoint where others reach it, `advertise` the one they are told. `send_only`: it
-    neither listens nor is registered. It keeps its name for `lease` after its last renewal. Messages with
+    neither listens nor is registered. `metrics` is a port of 127.0.0.1, or an ADDRESS:PORT, where its statistics are
+    served over HTTP to all that can connect. It keeps its name for `lease` after its last renewal. Messages with
     Durability.INTERVAL reach the disk within `interval`. `retry` is the first and the longest delay before a failed
     message is redelivered, for which the stream waits unless `skip_failing`; it is given up after `max_deliveries` (0:
     never). A message has failed if it is not settled `ack_within` (0: no limit). One sent to one of several clients
@@ -109,6 +111,7 @@ class Client:
         listen: Optional[str] = None,
         advertise: Optional[str] = None,
         send_only: bool = False,
+        metrics: Optional[str] = None,
         lease: Optional[Seconds] = None,
         interval: Optional[Seconds] = None,
         retry: Optional[tuple[Seconds, Seconds]] = None,
@@ -141,9 +144,10 @@ class Client:
         self._signals = _signals.Mask()
         first, most = retry or (None, None)
         given = dict(
-            data_dir=data_dir, registry=registry, listen=listen, advertise=advertise, send_only=send_only, lease=lease,
-            interval=interval, retry_first=first, retry_most=most, max_deliveries=max_deliveries, ack_within=ack_within,
-            skip_failing=skip_failing, reassign_after=reassign_after, skip_damage=skip_damage, durable=durable,
+            data_dir=data_dir, registry=registry, listen=listen, advertise=advertise, send_only=send_only,
+            metrics=metrics, lease=lease, interval=interval, retry_first=first, retry_most=most,
+            max_deliveries=max_deliveries, ack_within=ack_within, skip_failing=skip_failing,
+            reassign_after=reassign_after, skip_damage=skip_damage, durable=durable,
             retain_for=retain_for, retain_bytes=retain_bytes, linger=linger, handler_linger=handler_linger,
             deduplicate_for=deduplicate_for, memory_limit=memory_limit, disk_limit=disk_limit, max_body=max_body,
             compress_from=compress_from,
@@ -245,14 +249,22 @@ class Client:
 
     def addresses(self, topic: str) -> list[str]:
         """The endpoints of the clients known to listen on a topic."""
-        size = ctypes.c_size_t(256)
-        while True:
-            room = ctypes.create_string_buffer(size.value)
-            found = lib.pinnace_client_addresses(self._handle, in_c(topic), room, ctypes.byref(size))
-            if found >= 0:
-                return room.value.decode(errors="replace").split("\n")[:found]
-            if size.value <= len(room):
-                raise last_error()
+        return text_of(lib.pinnace_client_addresses, self._handle, in_c(topic)).split("\n")[:-1]
+
+    def statistics(self) -> dict[str, Any]:
+        """What the client has sent and received, what is pending, its connections and its store, by the names in
+        docs/reference/delivery.md."""
+        found: dict[str, Any] = json.loads(text_of(lib.pinnace_client_statistics_json, self._handle))
+        return found
+
+    def statistics_prometheus(self) -> str:
+        """The same in Prometheus' text format."""
+        return text_of(lib.pinnace_client_statistics_prometheus, self._handle)
+
+    @property
+    def metrics_address(self) -> str:
+        """Where the statistics are served, as ADDRESS:PORT. An Error with ENOENT: they are not."""
+        return text_of(lib.pinnace_client_metrics_address, self._handle)
 
     def registry_error(self) -> Optional[Error]:
         """The current error of the registry: the client is not registered, or cannot read the other clients. It
@@ -348,7 +360,7 @@ class Client:
 
     @property
     def pending(self) -> int:
-        """How many messages and message parts are not acknowledged yet."""
+        """How many messages are not acknowledged yet."""
         number = ctypes.c_uint64()
         checked(lib.pinnace_client_pending(self._handle, ctypes.byref(number)))
         return number.value
@@ -365,7 +377,7 @@ class Client:
         return found
 
     def clear_pending(self, topic: str) -> int:
-        """Discards the pending messages of a topic. Returns the number of messages and message parts."""
+        """Discards the pending messages of a topic. Returns the number of messages."""
         number = ctypes.c_uint64()
         checked(lib.pinnace_client_clear_pending(self._handle, in_c(topic), ctypes.byref(number)))
         return number.value
@@ -376,7 +388,7 @@ class Client:
         _in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait_listeners(self._handle, name, count, ms)))
 
     def wait_pending(self, most: int = 0, timeout: Optional[float] = None) -> None:
-        """Waits until at most `most` messages and message parts are pending."""
+        """Waits until at most `most` messages are pending."""
         _in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait_pending(self._handle, most, ms)))
 
     def _recv(self, ms: int) -> int:

@@ -68,6 +68,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_client_endpoint": (c_char_p, [c_void_p]),
     "pinnace_client_subscribe": (c_int, [c_void_p, c_char_p]),
     "pinnace_client_unsubscribe": (c_int, [c_void_p, c_char_p]),
+    "pinnace_client_statistics_json": (c_int, [c_void_p, c_char_p, POINTER(c_size_t)]),
+    "pinnace_client_statistics_prometheus": (c_int, [c_void_p, c_char_p, POINTER(c_size_t)]),
+    "pinnace_client_metrics_address": (c_int, [c_void_p, c_char_p, POINTER(c_size_t)]),
     "pinnace_client_addresses": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_size_t)]),
     "pinnace_client_registry_error": (c_int, [c_void_p]),
     "pinnace_client_forget": (c_int, [c_void_p, c_char_p]),
@@ -163,6 +166,18 @@ def text(found: "bytes | None") -> str:
     if found is None:
         raise last_error()
     return found.decode(errors="replace")
+
+
+def text_of(call: Any, *words: Any) -> str:
+    """The text that a function writes into a buffer; it may have grown when the buffer is large enough for it."""
+    size = ctypes.c_size_t(4096)
+    while True:
+        room = ctypes.create_string_buffer(size.value)
+        if call(*words, room, ctypes.byref(size)) >= 0:
+            return room.value.decode(errors="replace")
+        if size.value <= len(room):
+            raise last_error()
+        size.value += size.value // 4
 
 
 def in_c(word: str) -> bytes:

@@ -208,6 +208,8 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   registry           dir://PATH, sqlite://PATH, redis://HOST, none; by default a directory of the user's
  *   listen             endpoint to listen on [a local socket, for processes of this host]
  *   advertise          endpoint announced to others, if it differs
+ *   metrics            port of 127.0.0.1, or ADDRESS:PORT, where the statistics are served over HTTP to all that can
+ *                      connect: GET /metrics for Prometheus, GET /statistics as JSON; port 0: a free one [not served]
  *   lease_ms           how long the name stays reserved without renewal, 1 to 2592000000 [10000]
  *   send_only          1: the client neither listens nor is registered: it sends, clears and waits for what is pending;
  *                      receiving is ECANCELED, subscribing EINVAL [0]
@@ -347,16 +349,23 @@ int pinnace_client_send_async(pinnace_client_t *client, const char *topic, const
                               const pinnace_send_options_t *options, uint64_t *ticket);
 int pinnace_client_wait(pinnace_client_t *client, uint64_t ticket, long timeout_ms);
 
-/* How many messages and message parts are not acknowledged yet; and a wait until at most `most` are left. */
+/* The statistics of a client as JSON (RFC 8259), and in Prometheus' text format; and where they are served, as
+ * ADDRESS:PORT (ENOENT: nowhere). *size is the size of `buffer` on entry, and the size of the text with its NUL on
+ * return. ENOBUFS: the text does not fit; it may have grown by the next call. */
+int pinnace_client_statistics_json(pinnace_client_t *client, char *buffer, size_t *size);
+int pinnace_client_statistics_prometheus(pinnace_client_t *client, char *buffer, size_t *size);
+int pinnace_client_metrics_address(pinnace_client_t *client, char *buffer, size_t *size);
+
+/* How many messages are not acknowledged yet; and a wait until at most `most` are left. */
 int pinnace_client_pending(pinnace_client_t *client, uint64_t *pending);
 int pinnace_client_wait_pending(pinnace_client_t *client, uint64_t most, long timeout_ms);
 
-/* Calls `each` with every receiver and topic, and the number of messages and message parts pending for it. The receiver
+/* Calls `each` with every receiver and topic, and the number of messages pending for it. The receiver
  * is NULL for messages that go to the first client that listens. Returns the number of calls. */
 typedef void(pinnace_pending_fn)(const char *receiver, const char *topic, uint64_t messages, void *arg);
 int pinnace_client_pending_by_peer(pinnace_client_t *client, pinnace_pending_fn *each, void *arg);
 
-/* Discards the pending messages of a topic; writes the number of messages and parts to `cleared`, unless it is NULL. */
+/* Discards the pending messages of a topic; writes the number of messages to `cleared`, unless it is NULL. */
 int pinnace_client_clear_pending(pinnace_client_t *client, const char *topic, uint64_t *cleared);
 
 /* The next message. It belongs to the caller until it is settled by one of pinnace_delivery_ack, _nack, _terminate,

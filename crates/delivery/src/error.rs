@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::log::{Damage, Failure, LogError};
+use crate::peer_loop::Silence;
 use crate::registry::RegistryError;
 
 /// The most damaged places that the error's text lists.
@@ -29,6 +30,11 @@ pub enum Error {
     Endpoint(pinnace_engine::Error),
     /// Another client uses this name, in this process or another.
     NameTaken,
+    /// The statistics cannot be served at this address.
+    Metrics {
+        address: String,
+        kind: io::ErrorKind,
+    },
     /// The registry cannot be used.
     Registry(RegistryError),
     /// A running process has the store's directory open.
@@ -59,11 +65,18 @@ pub enum Error {
     Copied {
         peer: String,
     },
-    /// The peer should be there, and has not answered for 5 s: nothing listens on its endpoint, the network drops the
-    /// connection, its process is stopped, or its CURVE key is another one. The client goes on trying.
+    /// The peer should be there, and does not answer: reported after 2 s, or after 4 s if it is not known why, and
+    /// again when the reason is another one. The client goes on trying.
     NoAnswer {
         peer: String,
         endpoint: String,
+        reason: Silence,
+    },
+    /// A peer with this address, or of this name, tries to connect to this client and cannot authenticate, or uses the
+    /// name of another client. Reported once until it has not tried for 30 s.
+    NotAdmitted {
+        address: String,
+        reason: String,
     },
     /// Messages were dropped that were kept for a receiver that is away (None: for receivers to come), because they
     /// exceeded the limits ([`Builder::retain_for`](crate::Builder::retain_for),
@@ -71,7 +84,6 @@ pub enum Error {
     Dropped {
         receiver: Option<String>,
         topic: String,
-        /// Messages, and parts of messages.
         messages: u64,
     },
     /// The peer is of an earlier version, and does not have this feature; what the client does instead. Reported once
@@ -97,6 +109,9 @@ impl fmt::Display for Error {
             Error::Setting(text) | Error::Property(text) => f.write_str(text),
             Error::Certificate { file, text } => write!(f, "{}: {text}", file.display()),
             Error::Endpoint(error) => write!(f, "the endpoint cannot be used: {error}"),
+            Error::Metrics { address, kind } => {
+                write!(f, "statistics cannot be served at {address}: {kind}")
+            }
             Error::NameTaken => f.write_str("another client uses this name"),
             Error::Registry(error) => write!(f, "registry: {error}"),
             Error::InUse => f.write_str("another process has the store open"),
@@ -128,11 +143,10 @@ impl fmt::Display for Error {
                 f,
                 "{peer} knows another copy of this store: pending messages are sent again, and may be handled twice"
             ),
-            Error::NoAnswer { peer, endpoint } => write!(
-                f,
-                "{peer} has not answered for 5 s: nothing listens on {endpoint}, the network drops the connection, \
-                 its process is stopped, or its CURVE key is another one"
-            ),
+            Error::NoAnswer { peer, endpoint, reason } => {
+                write!(f, "{peer} does not answer at {endpoint}: {reason}")
+            }
+            Error::NotAdmitted { address, reason } => write!(f, "{address} was not admitted: {reason}"),
             Error::Dropped { receiver, topic, messages } => {
                 write!(f, "{messages} messages on {topic} were dropped, which were kept ")?;
                 match receiver {

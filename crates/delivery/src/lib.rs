@@ -47,6 +47,7 @@ pub mod registry;
 mod signal;
 #[cfg(test)]
 mod simulator;
+pub mod statistics;
 mod store;
 mod wire;
 
@@ -59,6 +60,8 @@ pub use dead_letters::{DeadLetter, LetterNumber, NoNumber, dead_letters};
 pub use error::Error;
 pub use log::{Damage, Failure};
 pub use peek::{Sender, peek};
+pub use peer_loop::Silence;
 pub use pinnace_crypto::{KeyPair, PublicKey};
 pub use properties::Properties;
+pub use statistics::{ReceiverState, Statistics};
 pub use wire::Verdict;

@@ -91,6 +91,6 @@ pub use poll::{PollItem, PollSource, poll};
 pub use poller::{PollTarget, Poller, PollerEvent};
 pub use readiness::{POLLERR, POLLIN, POLLOUT, POLLPRI};
 pub use socket::{LevelFd, Received, Socket, SocketSlot};
-pub use stats::{PeerStats, Stats, prometheus};
+pub use stats::{Family, PeerStats, Stats, prometheus};
 pub use transports::{has_pgm, kernel_has_tipc, kernel_has_vsock};
 pub use waiting::{Wait, pending_sleep};

@@ -128,6 +128,11 @@ impl SenderCredit {
         self.spent >= self.granted
     }
 
+    /// How much may be sent now, in bytes.
+    pub fn left(&self) -> u64 {
+        self.granted.saturating_sub(self.spent)
+    }
+
     /// Counts what is sent. With any credit left, this may exceed it.
     #[inline]
     pub fn spend(&mut self, cost: u64) {
@@ -208,6 +213,7 @@ mod tests {
         sender.grant(u64::MAX);
         sender.spend(WINDOW - 1);
         assert!(!sender.is_exhausted());
+        assert_eq!(sender.left(), 1);
         sender.spend(1);
         assert!(sender.is_exhausted());
         sender.grant(10);

@@ -144,6 +144,11 @@ impl Dispatch {
         self.members.iter().map(|member| member.peer)
     }
 
+    /// How many messages each peer has.
+    pub fn loads(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.members.iter().map(|member| (member.peer, member.load))
+    }
+
     /// A receiver reports what it `held`s and has `done`, and asks for `wanted` messages beyond that. `done` includes
     /// all that the sender knows to be done.
     pub fn report(

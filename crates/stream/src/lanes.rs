@@ -240,6 +240,12 @@ impl<P: Copy + Ord, T> Lanes<P, T> {
         self.peers[peer].is_connected
     }
 
+    /// The credit that a peer has granted and that is not spent, in bytes. None: it is not connected.
+    pub fn credit_left(&self, peer: usize) -> Option<u64> {
+        let peer = &self.peers[peer];
+        peer.is_connected.then(|| peer.credit.left())
+    }
+
     /// Returns true if at least one peer is connected.
     pub fn is_any_connected(&self) -> bool {
         self.peers.iter().any(|peer| peer.is_connected)

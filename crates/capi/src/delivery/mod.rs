@@ -13,6 +13,7 @@ mod options;
 mod properties;
 mod receive;
 mod send;
+mod statistics;
 #[cfg(test)]
 mod tests;
 

@@ -71,6 +71,7 @@ const KEYS: &[Key] = &[
     Key("registry", Kind::Text, |plan, value| plan.with(|builder| builder.registry(value.text()))),
     Key("listen", Kind::Text, |plan, value| plan.with(|builder| builder.listen(value.text()))),
     Key("advertise", Kind::Text, |plan, value| plan.with(|builder| builder.advertise(value.text()))),
+    Key("metrics", Kind::Text, |plan, value| plan.with(|builder| builder.metrics(value.text()))),
     Key("lease_ms", Kind::Number { least: 1, most: 30 * DAY_MS }, |plan, value| {
         plan.with(|builder| builder.lease(value.time()))
     }),

@@ -257,7 +257,7 @@ pub extern "C" fn pinnace_client_wait(handle: *mut c_void, ticket: u64, timeout_
     })
 }
 
-/// Writes how many messages and message parts no receiver has acknowledged yet.
+/// Writes how many messages no receiver has acknowledged yet.
 ///
 /// # Safety
 /// `pending` must be null or valid for writes of a u64.
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn pinnace_client_pending_by_peer(
         let open = open(handle)?;
         let each = each.ok_or_else(|| CallError::new(libc::EFAULT, "the function is NULL"))?;
         let pending = open.client().pending_by_peer();
-        for Pending { receiver, topic, messages } in &pending {
+        for Pending { receiver, topic, messages, .. } in &pending {
             let (receiver, topic) = (receiver.as_deref().map(c_text), c_text(topic));
             let receiver = receiver.as_deref().map_or(std::ptr::null(), CStr::as_ptr);
             // SAFETY: the caller's promise.
@@ -302,7 +302,7 @@ pub unsafe extern "C" fn pinnace_client_pending_by_peer(
     })
 }
 
-/// Discards the pending messages of a topic. Writes how many messages and parts it discarded to `cleared`, unless it
+/// Discards the pending messages of a topic. Writes how many messages it discarded to `cleared`, unless it
 /// is null.
 ///
 /// # Safety
@@ -325,7 +325,7 @@ pub unsafe extern "C" fn pinnace_client_clear_pending(
     })
 }
 
-/// Waits until at most `most` messages and parts are pending.
+/// Waits until at most `most` messages are pending.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_wait_pending(handle: *mut c_void, most: u64, timeout_ms: c_long) -> c_int {
     delivery_call(|| {

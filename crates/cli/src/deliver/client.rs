@@ -33,6 +33,9 @@ pub fn builder(given: &ClientArgs, topic: &str) -> Outcome<Builder> {
     if let Some(endpoint) = &given.advertise {
         builder = builder.advertise(endpoint);
     }
+    if let Some(address) = &given.metrics {
+        builder = builder.metrics(address);
+    }
     for Peer { name, endpoint, topics } in &given.peers {
         let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
         builder = builder.peer(name, endpoint, &topics);
@@ -58,6 +61,7 @@ pub fn start(builder: Builder, given: &ClientArgs, signals: &Signals) -> Outcome
     started.map_err(|error| match error {
         Error::InUse | Error::Damaged(_) | Error::Io(_) => of_store(&store_of(given), error),
         Error::NameTaken => Failure::of(&given.name, error),
+        Error::Setting(_) => Failure::usage(error),
         Error::Endpoint(_) => {
             let endpoint = given.listen.as_deref().or(given.advertise.as_deref());
             Failure::of(endpoint.unwrap_or("listening"), error)

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `send`, `recv`, `peek`, `clear`, `status`, `registry`, `forget` | a command each |
 //! | `run` | the agent that drains the stores of processes that are gone |
+//! | `live` | `status` of a running client |
 //! | `letters` | the commands `dead-letters` and `requeue` |
 //! | `client` | the delivery client of a command: its start, its waits, its failures in words |
 //! | `stores` | the stores of the user |
@@ -16,6 +17,7 @@ mod columns;
 mod forget;
 mod holder;
 mod letters;
+mod live;
 mod peek;
 mod recv;
 mod registry;

@@ -62,7 +62,7 @@ fn to_text(given: &Peek, messages: &[PendingMessage], now_ms: u64) -> String {
 }
 
 /// A time as its largest unit and the next: `3d4h`, `2m5s`, `0.250s`.
-fn age(ms: u64) -> String {
+pub fn age(ms: u64) -> String {
     let (s, m, h) = (ms / 1000, ms / 60_000, ms / 3_600_000);
     match () {
         () if h >= 24 => format!("{}d{}h", h / 24, h % 24),

@@ -26,6 +26,9 @@ pub fn run(given: &AgentRun) -> Outcome {
     for cert in &given.certs {
         agent = agent.curve(&own_keys(cert)?);
     }
+    if let Some(address) = &given.metrics {
+        agent = agent.metrics(address);
+    }
     for url in &given.registries {
         agent = agent.registry(&checked(url)?);
     }
@@ -40,6 +43,8 @@ pub fn run(given: &AgentRun) -> Outcome {
         (Error::InUse, Some(process)) => {
             Failure::of(folder.display(), format_args!("process {process} drains the stores in it"))
         }
+        (error @ Error::Metrics { .. }, _) => failure(error),
+        (error @ Error::Setting(text), _) if text.starts_with("metrics") => Failure::usage(error),
         (error @ (Error::InUse | Error::Io(_) | Error::Setting(_)), _) => {
             Failure::of(folder.display(), error)
         }

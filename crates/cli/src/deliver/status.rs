@@ -7,12 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use pinnace::delivery::statistics::pending_to_prometheus;
 use pinnace::delivery::{Sender, peek};
 use serde_json::{Value, json};
 
 use super::client::{LOOK_EVERY, look_later};
 use super::columns::columns;
 use super::holder::holder;
+use super::live;
+use super::peek::age;
 use super::stores::{stores, unseen};
 use crate::outcome::{self, Failure, Outcome};
 use crate::output::print;
@@ -25,11 +28,14 @@ const TIME_STEP: Duration = Duration::from_millis(50);
 const REST: u32 = 4;
 
 pub fn run(given: &Status) -> Outcome {
+    if let Some(address) = &given.metrics {
+        return live::run(given, address);
+    }
     let signals = Signals::new(false)?;
     let mut seen = HashMap::new();
     if !given.watch {
-        let (text, outcome) = look(given, &mut seen)?;
-        return print(text.as_bytes()).and(outcome);
+        let (shown, outcome) = look(given, &mut seen)?;
+        return print(to_words(given, &shown).as_bytes()).and(outcome);
     }
     match watch(given, &mut seen, &signals) {
         Err(Failure::Signal(_)) => Ok(()),
@@ -38,15 +44,16 @@ pub fn run(given: &Status) -> Outcome {
 }
 
 fn watch(given: &Status, seen: &mut HashMap<PathBuf, Seen>, signals: &Signals) -> Outcome {
-    let mut printed = String::new();
+    let mut printed: Option<Vec<Shown>> = None;
     loop {
         let start = Instant::now();
-        let (text, outcome) = look(given, seen)?;
+        let (shown, outcome) = look(given, seen)?;
         outcome?;
-        if text != printed {
-            let gap = if given.json || printed.is_empty() { "" } else { "\n" };
-            print(format!("{gap}{text}").as_bytes())?;
-            printed = text;
+        // The ages in the text change all the time.
+        if printed.as_ref() != Some(&shown) {
+            let gap = if given.json || printed.is_none() { "" } else { "\n" };
+            print(format!("{gap}{}", to_words(given, &shown)).as_bytes())?;
+            printed = Some(shown);
         }
         look_later(signals, (start.elapsed() * REST).max(LOOK_EVERY))?;
     }
@@ -60,8 +67,8 @@ struct Seen {
     senders: Vec<Sender>,
 }
 
-/// The text for all stores, and the failures: stores that can be read are shown even if others fail.
-fn look(given: &Status, seen: &mut HashMap<PathBuf, Seen>) -> Outcome<(String, Outcome)> {
+/// What is in all stores, and the failures: stores that can be read are shown even if others fail.
+fn look(given: &Status, seen: &mut HashMap<PathBuf, Seen>) -> Outcome<(Vec<Shown>, Outcome)> {
     let (mut shown, mut outcome) = (Vec::new(), Ok(()));
     for store in stores(given.data_dir.as_deref())? {
         match look_at(&store, seen.remove(&store)) {
@@ -72,7 +79,7 @@ fn look(given: &Status, seen: &mut HashMap<PathBuf, Seen>) -> Outcome<(String, O
             Err(failure) => outcome = outcome::both(outcome, Err(failure)),
         }
     }
-    Ok((if given.json { to_json(&shown) } else { to_text(&shown) }, outcome))
+    Ok((shown, outcome))
 }
 
 fn look_at(store: &Path, before: Option<Seen>) -> Outcome<Seen> {
@@ -99,19 +106,39 @@ fn files_of(store: &Path) -> std::io::Result<Vec<(OsString, SystemTime)>> {
 /// A store, the process that has it open, and its clients.
 type Shown = (PathBuf, Option<u32>, Vec<Sender>);
 
+fn to_words(given: &Status, shown: &[Shown]) -> String {
+    match () {
+        () if given.json => to_json(shown),
+        () if given.prometheus => to_prometheus(shown),
+        () => to_text(shown),
+    }
+}
+
+fn to_prometheus(shown: &[Shown]) -> String {
+    let stores: Vec<(String, &[Sender])> = shown
+        .iter()
+        .map(|(store, _, senders)| (store.to_string_lossy().into_owned(), &senders[..]))
+        .collect();
+    pending_to_prometheus(stores.iter().map(|(store, senders)| (store.as_str(), *senders)))
+}
+
 fn to_text(shown: &[Shown]) -> String {
-    let row = |words: [&str; 5]| words.map(str::to_owned).to_vec();
-    let mut rows = vec![row(["CLIENT", "PROCESS", "TOPIC", "RECEIVER", "PENDING"])];
+    let row = |words: [&str; 7]| words.map(str::to_owned).to_vec();
+    let mut rows = vec![row(["CLIENT", "PROCESS", "TOPIC", "RECEIVER", "PENDING", "BYTES", "OLDEST"])];
+    let now_ms =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
     for (_, process, senders) in shown {
         let process = process.map(|process| process.to_string()).unwrap_or_default();
         for sender in senders {
             if sender.pending.is_empty() {
-                rows.push(row([&sender.name, &process, "", "", "0"]));
+                rows.push(row([&sender.name, &process, "", "", "0", "0", ""]));
             }
             for pending in &sender.pending {
                 let receiver = pending.receiver.as_deref().unwrap_or_default();
-                let messages = pending.messages.to_string();
-                rows.push(row([&sender.name, &process, &pending.topic, receiver, &messages]));
+                let (messages, bytes) = (pending.messages.to_string(), pending.bytes.to_string());
+                let oldest = pending.oldest_ms.map(|ms| age(now_ms.saturating_sub(ms))).unwrap_or_default();
+                let words = [&sender.name, &process, &pending.topic, receiver, &messages, &bytes, &oldest];
+                rows.push(row(words));
             }
         }
     }
@@ -134,6 +161,14 @@ fn to_json(shown: &[Shown]) -> String {
 /// The pending messages for each receiver and topic; a receiver of null means any receiver.
 fn pending(sender: &Sender) -> Vec<Value> {
     let each = sender.pending.iter();
-    each.map(|one| json!({ "topic": one.topic, "receiver": one.receiver, "messages": one.messages }))
-        .collect()
+    each.map(|one| {
+        json!({
+            "topic": one.topic,
+            "receiver": one.receiver,
+            "messages": one.messages,
+            "bytes": one.bytes,
+            "oldest_ms": one.oldest_ms,
+        })
+    })
+    .collect()
 }

@@ -23,8 +23,7 @@ pub enum Deliver {
     DeadLetters(DeadLetters),
     /// Print the messages of a client that are not handled yet, even while other processes have its store open
     Peek(Peek),
-    /// Drop pending messages of a client: they are not sent any more. Print how many there were, counting each
-    /// part of a large message
+    /// Drop pending messages of a client: they are not sent any more. Print how many there were
     Clear(Clear),
     /// Send dead letters again to their original topics, and print their numbers
     Requeue(Requeue),
@@ -69,6 +68,10 @@ pub struct ClientArgs {
     /// Endpoint that is announced to other clients [default: that of --listen]
     #[arg(long, value_name = "ENDPOINT")]
     pub advertise: Option<String>,
+    /// Serve the client's statistics over HTTP, to all that can connect: a port of 127.0.0.1, or ADDRESS:PORT. GET
+    /// /metrics is for Prometheus, GET /statistics is JSON
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
     /// Another client that is known in advance: its name, endpoint and topics; can be repeated
     #[arg(long = "peer", value_name = "NAME=ENDPOINT[,TOPIC...]", value_parser = peer)]
     pub peers: Vec<Peer>,
@@ -248,6 +251,13 @@ pub struct Status {
     /// Print a line of JSON
     #[arg(long)]
     pub json: bool,
+    /// Print the numbers in Prometheus' text format, for the textfile collector of node_exporter
+    #[arg(long, conflicts_with_all = ["json", "watch"])]
+    pub prometheus: bool,
+    /// Ask a running client instead, which serves its statistics at this address (--metrics of send, recv and run):
+    /// also the state of its connections with the reason, what it receives, and counters
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["data_dir", "watch"])]
+    pub metrics: Option<String>,
 }
 
 #[derive(Args)]
@@ -377,6 +387,10 @@ pub struct AgentRun {
     /// File with such an address in each line, so that it is in no list of processes; can be repeated
     #[arg(long = "registry-file", value_name = "FILE")]
     pub registry_files: Vec<PathBuf>,
+    /// Serve the statistics of the clients whose stores are open over HTTP, to all that can connect: a port of
+    /// 127.0.0.1, or ADDRESS:PORT. GET /metrics is for Prometheus, GET /statistics is JSON
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
     /// Have at most this many stores open at once; while others wait, one without progress is closed
     #[arg(long, value_name = "STORES", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     pub most_open: u32,

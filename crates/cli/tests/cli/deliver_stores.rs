@@ -60,8 +60,13 @@ fn what_waits_is_counted_beside_who_has_the_store() {
     fails(clients.run("send", "shop", &["orders", "five"], b""), 1, &format!("process {}", last.0.unwrap()));
     let text = run(&["deliver", "status", "--data-dir", &clients.folder.text("shop")], b"").expect(0).out;
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[0], ["CLIENT", "PROCESS", "TOPIC", "RECEIVER", "PENDING"]);
-    assert_eq!(lines[1], ["shop", &last.0.unwrap().to_string(), "orders", "-", "4"]);
+    assert_eq!(lines[0], ["CLIENT", "PROCESS", "TOPIC", "RECEIVER", "PENDING", "BYTES", "OLDEST"]);
+    assert_eq!(lines[1][..5], ["shop", &last.0.unwrap().to_string(), "orders", "-", "4"]);
+    assert!(
+        lines[1][5] == "271" && lines[1][6].ends_with('s'),
+        "4 * 64 bytes and the bodies: {:?}",
+        lines[1]
+    );
     sender.signal(Signal::KILL);
     sender.end().expect(128 + 9);
     while last != (None, vec![orders(4)]) {
@@ -127,7 +132,10 @@ fn what_there_is_not() {
         let mut command = std::process::Command::new("env");
         start_command(command.args([&state, crate::common::PINNACE, "deliver"]).args(arguments)).end()
     };
-    assert_eq!(command(&["status"]).expect(0).out, "CLIENT  PROCESS  TOPIC  RECEIVER  PENDING\n");
+    assert_eq!(
+        command(&["status"]).expect(0).out,
+        "CLIENT  PROCESS  TOPIC  RECEIVER  PENDING  BYTES  OLDEST\n"
+    );
     for name in ["ill", "well"] {
         command(&["send", "--name", name, "orders", &"x".repeat(50_000)]).expect(0);
     }

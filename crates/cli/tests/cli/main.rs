@@ -4,6 +4,7 @@ mod common;
 mod deliver;
 mod deliver_agent;
 mod deliver_headers;
+mod deliver_metrics;
 mod deliver_operate;
 mod deliver_stores;
 mod drafts;

@@ -83,6 +83,7 @@ impl DrainState {
         for builder in builders {
             let (reports, of) = (reporter.clone(), store.to_owned());
             let client = Arc::new(builder.on_error(move |error| reports.error(&of, error)).start()?);
+            reporter.open.add(store, &client);
             clients.push(client.clone());
             self.clients().push(client);
             // `stop` sets this before it looks for clients.

@@ -35,6 +35,7 @@ mod stores;
 mod task;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -43,6 +44,7 @@ use pinnace_crypto::{KeyPair, PublicKey};
 use pinnace_eventloop::{Doorbell, EventLoop, Handle};
 
 use crate::log::Directory;
+use crate::statistics::{OpenClients, StatisticsServer};
 use crate::{Error, paths};
 use plan::Secrets;
 use task::{AgentTask, Event};
@@ -92,6 +94,8 @@ impl fmt::Display for Problem {
 struct Reporter {
     events: Sender<Event>,
     doorbell: Arc<Doorbell>,
+    /// The clients of open stores.
+    open: OpenClients,
 }
 
 impl Reporter {
@@ -111,11 +115,15 @@ pub struct AgentBuilder {
     folders: Vec<PathBuf>,
     secrets: Secrets,
     most_open: usize,
+    metrics: Option<String>,
     on_problem: OnProblem,
 }
 
 /// A running agent. Dropping it closes its stores, and returns when they are closed.
-pub struct Agent(#[allow(dead_code, reason = "dropping it ends the agent")] Handle<()>);
+pub struct Agent {
+    _handle: Handle<()>,
+    metrics: Option<StatisticsServer>,
+}
 
 impl Agent {
     pub fn builder() -> AgentBuilder {
@@ -123,6 +131,7 @@ impl Agent {
             folders: Vec::new(),
             secrets: Secrets::default(),
             most_open: OPEN_MAX,
+            metrics: None,
             on_problem: Arc::new(|_, _| {}),
         }
     }
@@ -155,13 +164,22 @@ impl AgentBuilder {
         self
     }
 
+    /// Serves the statistics of the clients whose stores are open, as [`Builder::metrics`](crate::Builder::metrics): in
+    /// Prometheus' format with the label `store`, as JSON an object with the list `clients`, whose
+    /// members have `dir` besides.
+    pub fn metrics(mut self, address: &str) -> AgentBuilder {
+        self.metrics = Some(address.to_owned());
+        self
+    }
+
     /// Called for each problem when it comes up, on the agent's thread.
     pub fn on_problem(mut self, notify: impl Fn(&Path, &Problem) + Send + Sync + 'static) -> AgentBuilder {
         self.on_problem = Arc::new(notify);
         self
     }
 
-    /// Starts the agent. Errors, with the directory: InUse, another agent drains it; Setting, it is a store itself; Io.
+    /// Starts the agent. Errors, with the directory: InUse, another agent drains it; Setting, it is a store itself, or
+    /// the address of `metrics` is invalid; Metrics; Io.
     pub fn start(self) -> Result<Agent, (PathBuf, Error)> {
         let mut wanted = self.folders;
         if wanted.is_empty() {
@@ -170,7 +188,11 @@ impl AgentBuilder {
         let of_thread = |error: pinnace_engine::Error| (wanted[0].clone(), Error::Endpoint(error));
         let events = EventLoop::new().map_err(of_thread)?;
         let (sender, received) = std::sync::mpsc::channel();
-        let reporter = Reporter { events: sender, doorbell: events.doorbell() };
+        let open = OpenClients::default();
+        let metrics = self.metrics.as_ref();
+        let metrics = metrics.map(|address| StatisticsServer::start(address, open.clone())).transpose();
+        let metrics = metrics.map_err(|error| (wanted[0].clone(), error))?;
+        let reporter = Reporter { events: sender, doorbell: events.doorbell(), open };
         let mut folders: Vec<task::StoreFolder> = Vec::new();
         for path in &wanted {
             let failed = |error: std::io::Error| (path.clone(), Error::Io(error.kind()));
@@ -191,6 +213,13 @@ impl AgentBuilder {
         });
         let task = task.map_err(|error| (wanted[0].clone(), Error::Io(error.kind())))?;
         let handle = events.start("pinnace-agent", task).map_err(of_thread)?;
-        Ok(Agent(handle))
+        Ok(Agent { _handle: handle, metrics })
+    }
+}
+
+impl Agent {
+    /// Where statistics are served ([`AgentBuilder::metrics`]); None: nowhere.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(StatisticsServer::address)
     }
 }

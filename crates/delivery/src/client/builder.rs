@@ -1,7 +1,9 @@
 //! The settings of a client before it starts.
 
+mod check;
 mod curve;
 mod recorded;
+pub(super) mod serving;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,16 +24,12 @@ use crate::instance::Instance;
 use crate::log::Settings;
 use crate::paths;
 use crate::peer_loop::{Command, Keyring, Listener, Listening, NoListener, Notify};
-use crate::registry::{
-    Entry, Id, JOIN_TIMEOUT, Lasting, Member, Trouble, Watch, is_of_several_hosts, is_reachable,
-};
+use crate::registry::{Entry, Id, JOIN_TIMEOUT, Lasting, Member, Trouble, Watch};
 use crate::store::RetainLimits;
-use crate::wire::NAME_MAX;
+use crate::store::records::{ClientRecord, Subscriptions};
 
 /// How often a client's entry may be corrected in one life, because the registry shows a later one.
 const CORRECTIONS: u64 = 255;
-/// The smallest disk limit of a store, in bytes.
-const DISK_LEAST: u64 = 4 << 20;
 
 /// Whether other clients see the client.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,6 +62,7 @@ pub struct Builder {
     keys: Option<KeyPair>,
     trusted: HashMap<String, PublicKey>,
     files: curve::CertificateFiles,
+    metrics: Option<String>,
     notify: Notify,
     patience: Option<Duration>,
     limits: RetainLimits,
@@ -96,6 +95,7 @@ impl Builder {
             keys: None,
             trusted: HashMap::new(),
             files: curve::CertificateFiles::default(),
+            metrics: None,
             notify: Arc::new(|_| {}),
             patience: Some(Duration::from_secs(30)),
             limits: RetainLimits { age: Some(Duration::from_secs(7 * 24 * 3600)), bytes: 1 << 30 },
@@ -299,10 +299,21 @@ impl Builder {
         self
     }
 
-    /// Called for errors that no call returns: the store fails or is found damaged, or a peer refuses messages, cannot
-    /// be connected to, should be there and has not answered for 5 s, or is of an earlier version and gets messages
-    /// without their ids and headers. It runs on the thread that moves all messages, which waits for it; signals are as
-    /// in a handler of [`Client::listen`].
+    /// Serves the client's statistics over HTTP, for scraping: `GET /metrics` in Prometheus' text format, `GET
+    /// /statistics` as JSON. The address is a port of 127.0.0.1, or `ADDRESS:PORT`; port 0 is a free one
+    /// ([`Client::metrics_address`]). There is no authentication: processes that can connect to the address see names,
+    /// topics and numbers, and no bodies. By default nothing is served. The start fails with Setting or Metrics if the
+    /// address cannot be used.
+    pub fn metrics(mut self, address: &str) -> Builder {
+        self.metrics = Some(address.to_owned());
+        self
+    }
+
+    /// Called for errors that no call returns: the store fails or is found damaged; a peer refuses messages, cannot be
+    /// connected to, should be there and does not answer, cannot authenticate, or is of an earlier version and gets
+    /// messages without their ids and headers. Problems with peers are told within 5 s, and once until they change. It
+    /// runs on the thread that moves all messages, which waits for it; signals are as in a handler of
+    /// [`Client::listen`].
     pub fn on_error(mut self, notify: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
         self.notify = Arc::new(notify);
         self
@@ -321,45 +332,6 @@ impl Builder {
         let path = this.data_dir.clone().unwrap_or_else(|| paths::store_of(&this.name));
         let open = if this.presence == Presence::Drained { Instance::open_unasked } else { Instance::open };
         this.start_in(&open(&path, this.settings())?)
-    }
-
-    /// Checks each setting, and that they are consistent.
-    fn check(&self) -> Result<(), Error> {
-        let Retry { first, most, .. } = self.retry;
-        let mut words = self.topics.iter().chain([&self.name, &self.topic]);
-        match () {
-            () if self.name.is_empty() || words.any(|word| word.len() > NAME_MAX) => Err(Error::Name),
-            () if self.disk_limit < DISK_LEAST => Err(Error::Setting("disk_limit must be at least 4 MiB")),
-            () if self.largest == 0 => Err(Error::Setting("max_body must be at least 1 byte")),
-            () if first > most => Err(Error::Setting("retry: the first wait is longer than the longest")),
-            () if self.peers.iter().any(|peer| peer.name == self.name) => {
-                Err(Error::Setting("a peer has the client's own name"))
-            }
-            () if self.is_out_of_reach() => Err(Error::Setting(
-                "the registry is for several hosts: listen on an address that they can reach, or advertise one",
-            )),
-            () => Ok(()),
-        }?;
-        if let Some(endpoint) = &self.advertised {
-            pinnace_engine::check_endpoint(endpoint).map_err(Error::Endpoint)?;
-        }
-        for peer in &self.peers {
-            let Member { name, endpoint, topics, .. } = peer;
-            if name.is_empty() || topics.iter().chain([name]).any(|word| word.len() > NAME_MAX) {
-                return Err(Error::Name);
-            }
-            let unreachable = |error| Error::Unreachable { peer: name.clone(), error };
-            pinnace_engine::check_endpoint(endpoint).map_err(unreachable)?;
-        }
-        Ok(())
-    }
-
-    /// Returns true if clients of other hosts will find this one and cannot connect to it.
-    fn is_out_of_reach(&self) -> bool {
-        let endpoint = self.advertised.as_ref().or(self.endpoint.as_ref());
-        self.presence == Presence::Member
-            && self.registry_url().is_some_and(|url| is_of_several_hosts(&url))
-            && !endpoint.is_some_and(|endpoint| is_reachable(endpoint))
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -384,8 +356,7 @@ impl Builder {
         let id = random().map_err(|error| Error::Io(error.kind()))?;
         let (signals, notify) = (Mask::current(), self.notify.clone());
         let record = instance.store.claim(&self.name, id)?;
-        let keyring = |own: &KeyPair| Keyring { own: own.clone(), others: self.trusted.clone() };
-        let keys = self.keys.as_ref().map(|own| Arc::new(keyring(own)));
+        let keys = self.keyring();
         let (listener, endpoint) = self.listener(instance, record.number, id, keys.as_ref())?;
         let (doorbell, number) = (instance.doorbell.clone(), record.number);
         let inbox =
@@ -406,21 +377,15 @@ impl Builder {
             patience: self.patience,
             limits: self.limits,
         })));
+        let collector = self.collector(number, &inbox);
         let before = instance.store.subscriptions(record.number);
-        let entry = Entry {
-            name: self.name.clone(),
-            id: record.id,
-            endpoint: self.advertised.clone().unwrap_or_else(|| endpoint.clone()),
-            topics: self.topics_with(before.topics),
-            lease: self.lease,
-            // The registry's thread may have raised the last version, and does not record that.
-            version: entry_version(before.version + CORRECTIONS),
-            lasting: self.lasting,
-        };
+        let entry = self.entry(&record, &endpoint, before);
         let client = Client {
             record,
             endpoint,
             instance: instance.clone(),
+            metrics: self.serve(&collector, instance)?,
+            collector,
             inbox,
             registration,
             closed: AtomicBool::new(false),
@@ -443,6 +408,25 @@ impl Builder {
         };
         self.join(&client, entry)?;
         Ok(client)
+    }
+
+    /// The client's entry in the registry. `before`: what its store has recorded.
+    fn entry(&self, record: &ClientRecord, endpoint: &str, before: Subscriptions) -> Entry {
+        Entry {
+            name: self.name.clone(),
+            id: record.id,
+            endpoint: self.advertised.clone().unwrap_or_else(|| endpoint.to_owned()),
+            topics: self.topics_with(before.topics),
+            lease: self.lease,
+            // The registry's thread may have raised the last version, and does not record that.
+            version: entry_version(before.version + CORRECTIONS),
+            lasting: self.lasting,
+        }
+    }
+
+    fn keyring(&self) -> Option<Arc<Keyring>> {
+        let keyring = |own: &KeyPair| Keyring { own: own.clone(), others: self.trusted.clone() };
+        self.keys.as_ref().map(|own| Arc::new(keyring(own)))
     }
 
     /// The listener, and its endpoint.

@@ -146,6 +146,7 @@ impl Client {
         }
         drop(phase);
         self.stop();
+        drop(self.metrics.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.instance.store.forget_held(self.record.number);
         self.leave_registry();
         self.join_handlers();

@@ -13,6 +13,7 @@ mod send;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -28,8 +29,10 @@ use crate::log::Damage;
 use crate::peer_loop::Command;
 use crate::registry::{Entry, Id, Lasting, Member, MembersCallback, RegistryError, Trouble, Watch};
 use crate::signal::Signal;
+use crate::statistics::{Collector, Statistics, StatisticsServer};
 use crate::store::records;
 pub use builder::Builder;
+use builder::serving::Server;
 use closing::End;
 pub use cursor::{CURSOR_SCHEMA, Cursor};
 pub use handler::{HandlerResult, Settlement};
@@ -47,6 +50,9 @@ pub struct Client {
     instance: Arc<Instance>,
     inbox: Arc<Inbox>,
     registration: Arc<Registration>,
+    collector: Arc<Collector>,
+    /// Until the client ends.
+    metrics: Server,
     closed: AtomicBool,
     end: End,
     /// It only sends: how it is known to the registry's thread, and to no other client.
@@ -90,6 +96,19 @@ impl Client {
     /// The endpoint it listens on.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
+    }
+
+    /// Where its statistics are served ([`Builder::metrics`]); None: nowhere, or it has ended.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        metrics.as_ref().map(StatisticsServer::address)
+    }
+
+    /// What it has sent and received so far, what is pending, and its connections. It may be called in a handler and in
+    /// a callback of [`Builder::on_error`]; while such a callback runs, the states of connections and the counts of
+    /// sent messages are those before it.
+    pub fn statistics(&self) -> Statistics {
+        self.collector.read(&self.instance)
     }
 }
 

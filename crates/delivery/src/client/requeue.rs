@@ -13,7 +13,7 @@ use crate::dead_letters::LetterNumber;
 use crate::pack::unpack;
 use crate::peer_loop::Command;
 use crate::properties::Properties;
-use crate::store::{StreamMessage, Wanted};
+use crate::store::{Cause, StreamMessage, Wanted};
 use crate::wire::{BEGINS, DEAD, ENDS, PACKED, PROPERTIES, Verdict};
 
 impl Client {
@@ -53,7 +53,7 @@ impl Client {
         self.send_again(&dead.topic, body.as_deref().unwrap_or(&whole[begin..]), &options)?;
         let mut done = RangeSet::default();
         done.add(first, first + parts.len() as u64 - 1);
-        store.mark_done(&mut store.lock(), stream, &done)?;
+        store.mark_done(&mut store.lock(), stream, &done, Cause::Cleared)?;
         self.instance.peer_loop.tell(Command::Gone(stream));
         Ok(true)
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use pinnace_stream::{Acceptance, Batch, RangeSet};
 
+use super::counts::FlowCounts;
 use super::shared::SharedPart;
 use super::{Arrived, Frame, GivenUp, Origin, Outcome};
 use crate::properties;
@@ -38,6 +39,7 @@ pub struct Flow {
     pub shared: Option<SharedPart>,
     /// Messages that had arrived were dropped, and are requested again once the others are handled.
     pub is_parked: bool,
+    pub counts: FlowCounts,
 }
 
 /// The result of taking in a frame: its cost, and how much of that to return at once.
@@ -90,8 +92,13 @@ impl Parts {
     }
 }
 
-#[cfg(test)]
 impl Message {
+    /// Bytes of its body.
+    pub fn bytes(&self) -> u64 {
+        self.parts.as_slice().iter().map(|part| part.body().len() as u64).sum()
+    }
+
+    #[cfg(test)]
     pub fn cost(&self) -> u64 {
         self.parts.as_slice().iter().map(Arrived::cost).sum()
     }
@@ -122,6 +129,7 @@ impl Flow {
             given_up: BTreeMap::new(),
             shared: None,
             is_parked: false,
+            counts: FlowCounts::default(),
         }
     }
 
@@ -136,6 +144,7 @@ impl Flow {
         let (first, last) = (message.parts.first(), message.parts.last_seq());
         let given_up = GivenUp { first: first.seq, verdict, deliveries: message.deliveries };
         self.given_up.insert(last, given_up);
+        self.counts.given_up += 1;
         self.finish_gap(first.first, first.seq);
         (last, given_up)
     }
@@ -188,6 +197,9 @@ impl Flow {
             };
             let is_whole = entry.flags & (BEGINS | ENDS) == BEGINS | ENDS;
             let skipped = is_new && self.skips(&entry, first, largest);
+            if entry.flags & ENDS != 0 {
+                *(if is_new { &mut self.counts.received } else { &mut self.counts.duplicates }) += 1;
+            }
             if !(is_new && is_whole) || skipped {
                 // Return the credit of parts on arrival: a message may be larger than the window.
                 taken.at_once += COST + entry.body.len() as u64;
@@ -198,7 +210,7 @@ impl Flow {
             if skipped && entry.flags & ENDS != 0 {
                 taken.given_up.extend(self.give_up_skipped(entry.seq));
             } else if is_new && !skipped {
-                self.queue.push_back(Arrived {
+                let arrived = Arrived {
                     frame: frame.clone(),
                     at: entry.body.as_ptr() as usize - start,
                     len: entry.body.len(),
@@ -207,7 +219,9 @@ impl Flow {
                     accepted_ms: entry.accepted_ms,
                     ttl_ms: entry.ttl_ms,
                     flags: entry.flags,
-                });
+                };
+                self.counts.enqueue(&arrived);
+                self.queue.push_back(arrived);
             }
         }
         taken
@@ -225,7 +239,8 @@ impl Flow {
             let begin = begin.filter(|_| entry.flags & BEGINS == 0);
             let (first, seq) =
                 begin.map_or((first, entry.seq), |at| (self.queue[at].first, self.queue[at].seq));
-            self.queue.truncate(begin.unwrap_or(self.queue.len()));
+            let counts = &mut self.counts;
+            self.queue.drain(begin.unwrap_or(self.queue.len())..).for_each(|part| counts.dequeue(&part));
             self.finish_gap(first, seq);
             self.skipping = Some(seq);
         }
@@ -236,6 +251,7 @@ impl Flow {
     fn give_up_skipped(&mut self, last: u64) -> Option<(u64, GivenUp)> {
         let given_up = GivenUp { first: self.skipping.take()?, verdict: Verdict::TooLarge, deliveries: 0 };
         self.given_up.insert(last, given_up);
+        self.counts.given_up += 1;
         Some((last, given_up))
     }
 
@@ -275,6 +291,7 @@ impl Flow {
                 message.deliveries += 1;
                 return Some(message);
             }
+            self.counts.expired += 1;
             self.drop_expired(&message.parts);
         }
         loop {
@@ -287,6 +304,7 @@ impl Flow {
                 let (watch, handler) = (None, None);
                 return Some(Message { parts, deliveries: 1, watch, settled: self.settled, handler });
             }
+            self.counts.expired += u64::from(parts.as_slice().iter().any(|part| part.is_expired(&now_ms)));
             self.drop_expired(&parts);
         }
     }
@@ -300,23 +318,31 @@ impl Flow {
         self.dirty = true;
     }
 
+    /// Takes the first parts of the queue.
+    fn dequeue(&mut self, count: usize) -> Vec<Arrived> {
+        let parts: Vec<Arrived> = self.queue.drain(..count).collect();
+        parts.iter().for_each(|part| self.counts.dequeue(part));
+        parts
+    }
+
     fn next_parts(&mut self) -> Option<Parts> {
         loop {
             let first = self.queue.front()?;
             if first.has(BEGINS | ENDS) {
+                self.counts.dequeue(first);
                 return self.queue.pop_front().map(Parts::One);
             }
             let more = self.queue.iter().skip(1).take_while(|part| !part.has(BEGINS));
             let until_end = more.clone().position(|part| part.has(ENDS)).map(|at| at + 2);
             match until_end.filter(|_| first.has(BEGINS)) {
-                Some(count) => return Some(Parts::Many(self.queue.drain(..count).collect())),
+                Some(count) => return Some(Parts::Many(self.dequeue(count))),
                 None => {
                     let count = 1 + more.count();
                     if first.has(BEGINS) && count == self.queue.len() {
                         return None;
                     }
                     // A new message begins before this one's last part.
-                    let parts: Vec<Arrived> = self.queue.drain(..count).collect();
+                    let parts = self.dequeue(count);
                     parts.iter().for_each(|part| self.finish(part));
                     self.dirty = true;
                 }
@@ -328,6 +354,14 @@ impl Flow {
     #[cfg(test)]
     pub fn all_waiting_cost(&self) -> u64 {
         self.queue.iter().map(Arrived::cost).chain(self.again.iter().map(Message::cost)).sum()
+    }
+
+    /// The counts, with the messages that wait to be delivered again in `queued`.
+    pub fn counts_with_waiting(&self) -> FlowCounts {
+        let mut counts = self.counts;
+        counts.queued += self.again.len() as u64;
+        counts.queued_bytes += self.again.iter().map(Message::bytes).sum::<u64>();
+        counts
     }
 
     pub fn has_some(&self) -> bool {

@@ -53,6 +53,7 @@ impl Inbox {
     /// A message is settled.
     pub(super) fn note_settled(&self, state: &mut MutexGuard<'_, Waiting>, message: &Message) {
         state.in_hand.count -= 1;
+        state.counts_of(message).in_hand -= 1;
         message.handler.into_iter().for_each(|thread| state.in_hand.end(thread));
         self.settled.tell();
     }
@@ -64,6 +65,7 @@ impl Inbox {
         // Its time limit may have ended: then it has failed already.
         if state.take_back(&message) {
             let index = message.parts.first().frame.origin.flow;
+            state.flows[index].counts.give_back(&message);
             state.flows[index].give_back(message);
             state.list(index);
             self.tell_arrived(state);

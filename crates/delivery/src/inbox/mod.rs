@@ -3,6 +3,7 @@
 //! A stream's messages are delivered in order. A message that failed is delivered next again, after a pause of its
 //! stream; one that is put off lets later ones pass. Streams take turns.
 
+mod counts;
 mod flow;
 mod in_hand;
 mod news;
@@ -338,7 +339,7 @@ impl Inbox {
                     state.watch(&mut message, now() + within);
                 }
                 message.handler = handler;
-                state.in_hand.add(handler);
+                state.hand_out(&message);
                 return Some(message);
             }
         }
@@ -355,9 +356,9 @@ impl Inbox {
         if state.flows[index].acceptance.done().contains(message.parts.last_seq()) {
             return;
         }
-        for part in message.parts.as_slice() {
-            state.flows[index].finish(part);
-        }
+        let flow = &mut state.flows[index];
+        flow.counts.acknowledged += 1;
+        message.parts.as_slice().iter().for_each(|part| flow.finish(part));
         state.credit(message);
         state.note(index);
         self.tell_once(&mut state);
@@ -374,6 +375,7 @@ impl Inbox {
     }
 
     fn fail_in(&self, state: &mut MutexGuard<'_, Waiting>, message: Message) {
+        state.counts_of(&message).failed += 1;
         if self.is_last(&message) {
             return self.give_up_in(state, &message, Verdict::Deliveries);
         }
@@ -394,6 +396,7 @@ impl Inbox {
         if !state.take_back(&message) {
             return;
         }
+        state.counts_of(&message).put_off += 1;
         if self.is_last(&message) {
             return self.give_up_in(&mut state, &message, Verdict::Deliveries);
         }

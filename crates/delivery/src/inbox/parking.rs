@@ -35,7 +35,8 @@ impl Flow {
             return 0;
         };
         let before = self.waiting_cost();
-        self.queue.truncate(cut);
+        let counts = &mut self.counts;
+        self.queue.drain(cut..).for_each(|part| counts.dequeue(&part));
         self.acceptance.rewind(last);
         self.is_parked = true;
         before - self.waiting_cost()

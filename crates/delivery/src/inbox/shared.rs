@@ -108,10 +108,12 @@ impl Flow {
         let Some(shared) = &mut self.shared else { return };
         let mut returned = RangeSet::default();
         let (mut unpaid, sender) = (0, self.origin.of.1);
+        let counts = &mut self.counts;
         self.queue.retain(|part| {
             if keeps(part) {
                 return true;
             }
+            counts.dequeue(part);
             returned.add(part.seq, part.seq);
             // The credit of parts was returned on arrival.
             unpaid += if part.has(BEGINS | ENDS) { part.cost() } else { 0 };

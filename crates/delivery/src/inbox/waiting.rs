@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use pinnace_stream::RoundRobin;
 
+use super::counts::FlowCounts;
 use super::flow::{Flow, Message, Parts};
 use super::in_hand::InHand;
 use super::readiness::Readiness;
@@ -80,6 +81,16 @@ impl Waiting {
         let resting = self.resting.keys().next().map(|key| key.0);
         let limit = self.limits.first().map(|limit| limit.0);
         later.into_iter().chain(resting).chain(limit).min()
+    }
+
+    pub fn counts_of(&mut self, message: &Message) -> &mut FlowCounts {
+        &mut self.flows[message.parts.first().frame.origin.flow].counts
+    }
+
+    /// Counts a message as handed out.
+    pub fn hand_out(&mut self, message: &Message) {
+        self.in_hand.add(message.handler);
+        self.counts_of(message).hand_out(message);
     }
 
     /// Starts a handler's time limit for a message.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::queue::{PendingBatch, Queue, ToSeal};
 use super::segment::Segment;
 use super::spares::is_superfluous;
+use super::usage::SyncTimes;
 use super::{Failure, Shared, Step, locked};
 use crate::environment::now;
 
@@ -38,6 +39,7 @@ struct Unsynced {
     /// It includes a segment that is new since the last sync.
     has_begun: bool,
     since: Option<Instant>,
+    syncs: SyncTimes,
 }
 
 enum DueWork {
@@ -88,7 +90,7 @@ impl Committer {
                 (outcome, batches)
             }
         };
-        record_outcome(shared, outcome.map(|()| (self.written, self.durable)), batches);
+        record_outcome(shared, outcome.map(|()| (self.written, self.durable)), batches, self.unsynced.syncs);
         Step::Worked
     }
 
@@ -145,8 +147,14 @@ pub fn close(shared: &Shared) {
 }
 
 /// Publishes the result: the last batch written and the last on the disk.
-fn record_outcome(shared: &Shared, outcome: io::Result<(u64, u64)>, batches: Vec<PendingBatch>) {
+fn record_outcome(
+    shared: &Shared,
+    outcome: io::Result<(u64, u64)>,
+    batches: Vec<PendingBatch>,
+    syncs: SyncTimes,
+) {
     let mut queue = locked(&shared.queue);
+    queue.syncs = syncs;
     match outcome {
         Ok(progress) => {
             (queue.written, queue.durable) = progress;
@@ -187,7 +195,10 @@ impl Unsynced {
     /// Syncs everything written, then writes the seals of full segments. A full segment is on the disk before its seal
     /// is written; the next sync covers the seal.
     fn sync(&mut self) -> io::Result<()> {
+        let begin = now();
         self.segments.drain(..).try_for_each(|segment| segment.sync())?;
+        self.syncs.count += 1;
+        self.syncs.total += now().saturating_duration_since(begin);
         self.has_begun = false;
         self.since = (!self.seals.is_empty()).then(now);
         for seal in self.seals.drain(..) {

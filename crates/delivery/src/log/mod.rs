@@ -24,6 +24,7 @@ mod spares;
 mod storage;
 #[cfg(test)]
 pub mod tests;
+mod usage;
 mod viewing;
 
 use std::io;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::format::{self, BATCH_HEADER, Batch, PAGE, record_bytes};
 use super::recent::{Recent, Written};
 use super::segment::{self, MAX_BYTES, MIN_BYTES, Segment, Spare};
+use super::usage::SyncTimes;
 use super::{Appended, Checkpointer, Damage, Failure, LogError, Position, Urgency};
 use crate::environment::{now, random};
 
@@ -94,6 +95,7 @@ pub struct Queue {
     /// Damage found while reading, and how many entries of it were reported.
     pub rot: Vec<Damage>,
     pub rot_told: usize,
+    pub syncs: SyncTimes,
     pub stop: bool,
 }
 
@@ -149,6 +151,7 @@ impl Queue {
             no_spare: None,
             rot: Vec::new(),
             rot_told: 0,
+            syncs: SyncTimes::default(),
             stop: false,
         };
         queue.close();

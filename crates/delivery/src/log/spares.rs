@@ -124,7 +124,7 @@ fn larger_bytes(queue: &Queue, most: u64) -> Option<u64> {
 }
 
 /// Bytes of all files.
-fn bytes_of_files(queue: &Queue) -> u64 {
+pub fn bytes_of_files(queue: &Queue) -> u64 {
     let spare: u64 = queue.spares.iter().map(|spare| spare.bytes).sum();
     let freed: u64 = queue.freed.iter().map(|(_, segment)| segment.header.bytes).sum();
     queue.bytes_in_use() + spare + freed

@@ -8,7 +8,7 @@ use pinnace_stream::RangeSet;
 use crate::log::LogError;
 use crate::properties::envelope_len;
 use crate::store::records::Receiver;
-use crate::store::{Messages, Store, StreamMessage, Wanted};
+use crate::store::{Cause, Messages, Store, StreamMessage, Wanted};
 use crate::wire::{BEGINS, DEAD, ENDS, FrameEntry, NAME_MAX, VOLATILE, Verdict, put_counted, put_number};
 
 /// The suffix of a dead-letter topic.
@@ -42,7 +42,7 @@ impl GivenUpMessage {
             // It was held in memory by a process that has ended. Without this it would stay pending for ever.
             let mut done = RangeSet::default();
             done.add(self.last, self.last);
-            return store.mark_done(&mut state, self.stream, &done).map(|_| None);
+            return store.mark_done(&mut state, self.stream, &done, Cause::Dead).map(|_| None);
         };
         let Some(of) = state.outbox.get(self.stream) else { return Ok(None) };
         if of.record.done.contains(self.last) {
@@ -60,7 +60,7 @@ impl GivenUpMessage {
         }
         parts.volatile = false;
         // While a caller sends a multi-part message on that topic this is NoRoom, and is tried again later.
-        store.transfer(&mut state, self.stream, &parts, to)?;
+        store.transfer(&mut state, self.stream, &parts, to, Cause::Dead)?;
         Ok(Some(to))
     }
 

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use pinnace_engine::Error;
 use pinnace_eventloop::EventLoop;
 
 use super::network::{Network, Token};
-use super::{Doorbell, Listening, PeerLoop};
+use super::{Doorbell, Listening, LoopStatistics, PeerLoop, Published};
 use crate::registry::Members;
 use crate::store::Store;
+
+/// How long a caller waits for statistics: no longer than a scrape of metrics usually may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request to the peer loop.
 pub enum Command {
@@ -23,10 +27,15 @@ pub enum Command {
     Stream(u32),
     /// Some messages of a stream are no longer to be sent.
     Gone(u32),
+    /// Sends what the peer loop knows of a client.
+    Statistics { client: u32, done: Sender<LoopStatistics> },
 }
 
 /// Controls the peer loop, which ends when this is dropped.
-pub struct Handle(Runner);
+pub struct Handle {
+    runner: Runner,
+    published: Arc<Published>,
+}
 
 /// What runs the peer loop.
 enum Runner {
@@ -44,12 +53,14 @@ impl Handle {
         network: Arc<dyn Network>,
         doorbell: Arc<Doorbell>,
     ) -> Result<Handle, Error> {
-        let handle = events.start("pinnace-peers", PeerLoop::new(store, network, doorbell))?;
-        Ok(Handle(Runner::Thread(handle)))
+        let published = Arc::default();
+        let task = PeerLoop::new(store, network, doorbell, Arc::clone(&published));
+        let runner = Runner::Thread(events.start("pinnace-peers", task)?);
+        Ok(Handle { runner, published })
     }
 
     pub fn tell(&self, command: Command) {
-        match &self.0 {
+        match &self.runner {
             Runner::Thread(handle) => handle.send(command),
             #[cfg(test)]
             Runner::Stepped(stepped) => stepped.tell(command),
@@ -61,11 +72,27 @@ impl Handle {
         let (done, removed) = channel();
         self.tell(Command::Remove { client, done });
         #[cfg(test)]
-        if let Runner::Stepped(stepped) = &self.0 {
+        if let Runner::Stepped(stepped) = &self.runner {
             stepped.step(Vec::new());
         }
         // An error means that the peer loop has ended, and removed everything.
         let _ = removed.recv();
+    }
+
+    /// What the peer loop knows of a client. If it does not answer, because a callback of an application runs on its
+    /// thread: what it knew before that callback.
+    pub fn statistics(&self, client: u32) -> LoopStatistics {
+        let calling_back = self.published.of(client).filter(|_| self.published.is_calling_back());
+        if let Some(known) = calling_back {
+            return known;
+        }
+        let (done, answer) = channel();
+        self.tell(Command::Statistics { client, done });
+        #[cfg(test)]
+        if let Runner::Stepped(stepped) = &self.runner {
+            stepped.step(Vec::new());
+        }
+        answer.recv_timeout(ANSWER_TIMEOUT).ok().or_else(|| self.published.of(client)).unwrap_or_default()
     }
 }
 
@@ -116,12 +143,15 @@ mod stepped {
 
     impl Handle {
         pub fn stepped(store: Arc<Store>, network: Arc<dyn Network>, doorbell: Arc<Doorbell>) -> Handle {
-            let peer_loop = Mutex::new(PeerLoop::new(store, network, doorbell.clone()));
-            Handle(Runner::Stepped(Box::new(Stepped { peer_loop, commands: Mutex::default(), doorbell })))
+            let published = Arc::default();
+            let peer_loop = PeerLoop::new(store, network, doorbell.clone(), Arc::clone(&published));
+            let (peer_loop, commands) = (Mutex::new(peer_loop), Mutex::default());
+            let runner = Runner::Stepped(Box::new(Stepped { peer_loop, commands, doorbell }));
+            Handle { runner, published }
         }
 
         pub fn step(&self, ready: Vec<Token>) -> Option<Instant> {
-            match &self.0 {
+            match &self.runner {
                 Runner::Thread(_) => None,
                 Runner::Stepped(stepped) => stepped.step(ready),
             }

@@ -10,7 +10,8 @@ use pinnace_engine::{Body, Error};
 use pinnace_stream::{RETURN_AFTER, RangeSet, ReceiverCredit};
 
 use super::keys::{Keyring, USER_ID};
-use super::network::{Arrival, LOST, Listener};
+use super::network::{Arrival, FailedHandshake, LOST, Listener};
+use super::strangers::Strangers;
 use super::{Listening, Notify, TRY_AGAIN_AFTER};
 use crate::environment::{credit_limits, now};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
@@ -49,6 +50,8 @@ pub struct Inward {
     pub notify: Notify,
     pub patience: Option<Duration>,
     pub limits: RetainLimits,
+    /// Peers that were not admitted.
+    pub strangers: Strangers,
     sessions: HashMap<u32, Session>,
     /// Credit of messages that are held, by sender, whatever connection they came from.
     held: HashMap<Id, u64>,
@@ -66,7 +69,7 @@ pub struct Inward {
 impl Inward {
     pub fn new(listening: Listening) -> Inward {
         let Listening { client, listener, inbox, keys, notify, patience, limits } = listening;
-        let (sessions, held, noted, unnoted, note_at, to_report, return_at) = Default::default();
+        let (strangers, sessions, held, noted, unnoted, note_at, to_report, return_at) = Default::default();
         Inward {
             client,
             listener,
@@ -75,6 +78,7 @@ impl Inward {
             notify,
             patience,
             limits,
+            strangers,
             sessions,
             held,
             noted,
@@ -83,6 +87,11 @@ impl Inward {
             to_report,
             return_at,
         }
+    }
+
+    /// The names of the senders that are connected.
+    pub fn senders(&self) -> impl Iterator<Item = &str> {
+        self.sessions.values().map(|session| session.name.as_str())
     }
 
     /// Returns true if acknowledgements wait for the disk.
@@ -102,6 +111,10 @@ impl Inward {
         if any {
             self.inbox.announce();
         }
+        for _ in 0..most {
+            let Some(failed) = self.listener.next_failure() else { break };
+            self.strangers.note(failed);
+        }
         any
     }
 
@@ -112,6 +125,9 @@ impl Inward {
         }
         match FromSender::read(&bytes) {
             Some(FromSender::Hello { name, .. }) if !self.knows(name, user_id) => {
+                let address = self.keys.as_ref().and_then(|keys| keys.name_of(user_id)).unwrap_or("a client");
+                let reason = format!("it uses the name of {name}, whose CURVE key is another one");
+                self.strangers.note(FailedHandshake { address: address.to_owned(), reason });
                 self.refuse(from, Refusal::Forged, name);
             }
             Some(FromSender::Hello { .. }) if self.sessions.contains_key(&from) => {

@@ -29,6 +29,11 @@ impl Keyring {
         self.others.get(name).is_some_and(|key| user_id == Some(text(key).as_bytes()))
     }
 
+    /// The name of the client with this user id.
+    pub fn name_of(&self, user_id: Option<&[u8]>) -> Option<&str> {
+        self.others.keys().find(|name| self.is(name, user_id)).map(String::as_str)
+    }
+
     /// Sets a listening socket to admit only peers with known keys.
     pub fn guard(self: &Arc<Keyring>, context: &Context, socket: Socket) -> Result<(), Error> {
         let random = pinnace_sys::random::bytes().map_err(Error::from)?;

@@ -15,8 +15,12 @@ mod peer;
 mod reassign;
 mod retention;
 mod sharing;
+mod silence;
 mod sockets;
+mod status;
+mod strangers;
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,8 +32,9 @@ use crate::environment::{now, now_ms};
 use crate::inbox::Inbox;
 use crate::log::LogError;
 use crate::registry::Members;
+use crate::statistics::ReceiverState;
 use crate::store::records::{self, Receiver as To};
-use crate::store::{RetainLimits, Store};
+use crate::store::{Cause, RetainLimits, Store};
 use crate::wire::{FromReceiver, Refusal};
 use dead::GivenUpMessage;
 pub use dead::SUFFIX;
@@ -38,13 +43,16 @@ use forked_store::hello;
 pub use handle::{Command, Handle};
 use inward::Inward;
 pub use keys::Keyring;
-use network::{LOST, Target};
+use network::{FailedHandshake, LOST, Target};
 pub use network::{Listener, Network, NoListener, Token};
 use outward::{Outward, Report};
-use peer::AnswerState;
+use peer::{AnswerState, PeerProblem};
 use reassign::Reassign;
 use retention::Retention;
+pub use silence::Silence;
 pub use sockets::Sockets;
+pub use status::{LoopStatistics, Published};
+pub use strangers::Stranger;
 
 /// The pause before logging is retried after there was no room.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -82,6 +90,10 @@ struct PeerLoop {
     reassign: Reassign,
     move_at: Option<Instant>,
     retention: Retention,
+    /// Peers that could not be connected to, by client and name; and why.
+    unreachable: HashMap<(u32, String), String>,
+    /// The statistics of clients whose callbacks have run.
+    published: Arc<Published>,
     /// The log's progress (written, durable) when last looked at.
     seen: (u64, u64),
     /// Frames may wait at a listener.
@@ -116,6 +128,9 @@ impl Task for PeerLoop {
             }
             Command::Stream(stream) => self.find(stream),
             Command::Gone(stream) => self.outward.tell_gone(&self.store, stream),
+            Command::Statistics { client, done } => {
+                let _ = done.send(self.statistics(client));
+            }
         }
     }
 
@@ -150,9 +165,15 @@ impl Task for PeerLoop {
 }
 
 impl PeerLoop {
-    fn new(store: Arc<Store>, network: Arc<dyn Network>, doorbell: Arc<Doorbell>) -> PeerLoop {
+    fn new(
+        store: Arc<Store>,
+        network: Arc<dyn Network>,
+        doorbell: Arc<Doorbell>,
+        published: Arc<Published>,
+    ) -> PeerLoop {
         let outward = Outward::new(store.log());
         let (inward, members, reassign, move_at, retention, seen, busy, failed) = Default::default();
+        let unreachable = HashMap::new();
         PeerLoop {
             store,
             network,
@@ -163,6 +184,8 @@ impl PeerLoop {
             reassign,
             move_at,
             retention,
+            unreachable,
+            published,
             seen,
             busy,
             failed,
@@ -195,18 +218,23 @@ impl PeerLoop {
     }
 
     fn notify_all(&self, error: &crate::Error) {
-        self.inward.iter().for_each(|inward| (inward.notify)(error));
+        let clients: Vec<u32> = self.inward.iter().map(|inward| inward.client.number).collect();
+        clients.into_iter().for_each(|client| self.notify(client, error));
     }
 
     /// Reports an error to a client.
     fn notify(&self, client: u32, error: &crate::Error) {
-        self.inward.iter().filter(|inward| inward.client.number == client).for_each(|i| (i.notify)(error));
+        let Some(inward) = self.inward.iter().find(|inward| inward.client.number == client) else { return };
+        // The callback may ask for statistics, and this thread cannot answer while it runs.
+        self.published.during(client, self.statistics(client), || (inward.notify)(error));
     }
 
     fn remove(&mut self, client: u32) {
         // Log and acknowledge what was handled.
         let _ = self.note_handled();
         self.members.retain(|(other, _)| *other != client);
+        self.unreachable.retain(|(other, _), _| *other != client);
+        self.published.remove(client);
         for mut inward in self.inward.extract_if(.., |inward| inward.client.number == client) {
             inward.say_last(&self.store);
         }
@@ -263,9 +291,17 @@ impl PeerLoop {
         let hello = hello(&self.store.lock(), sender.number, name);
         let link = self.network.link(Target { index, name, endpoint, hello, keys: inward.keys.as_deref() });
         match link {
-            Ok(link) => Some(self.outward.add_peer(sender.number, name, endpoint, link)),
+            Ok(link) => {
+                self.unreachable.remove(&(sender.number, name.to_owned()));
+                Some(self.outward.add_peer(sender.number, name, endpoint, link))
+            }
             Err(error) => {
-                self.notify(sender.number, &crate::Error::Unreachable { peer: name.to_owned(), error });
+                let of = (sender.number, name.to_owned());
+                let text = format!("{endpoint} cannot be connected to: {error}");
+                // Each change of the members tries again.
+                if self.unreachable.insert(of, text.clone()) != Some(text) {
+                    self.notify(sender.number, &crate::Error::Unreachable { peer: name.to_owned(), error });
+                }
                 None
             }
         }
@@ -273,8 +309,14 @@ impl PeerLoop {
 
     /// Takes frames received for a client. Returns true if there were any.
     fn receive(&mut self, client: u32) -> bool {
-        let inward = self.inward.iter_mut().find(|inward| inward.client.number == client);
-        inward.is_some_and(|inward| inward.receive(&self.store, TURN))
+        let Some(inward) = self.inward.iter_mut().find(|inward| inward.client.number == client) else {
+            return false;
+        };
+        let any = inward.receive(&self.store, TURN);
+        for FailedHandshake { address, reason } in inward.strangers.take_news() {
+            self.notify(client, &crate::Error::NotAdmitted { address, reason });
+        }
+        any
     }
 
     /// Takes frames from a peer.
@@ -334,7 +376,11 @@ impl PeerLoop {
 
     /// The peer refuses our streams. It is asked again regularly; the client is notified the first time.
     fn was_refused(&mut self, index: usize, text: &str) {
-        if let Some((client, peer)) = self.outward.refused(index) {
+        let refused = self.outward.refused(index);
+        if let Some(peer) = self.outward.peer(index) {
+            peer.problem = Some(PeerProblem { connection: ReceiverState::Refused, text: text.to_owned() });
+        }
+        if let Some((client, peer)) = refused {
             self.notify(client, &crate::Error::Refused { peer, text: text.to_owned() });
         }
     }
@@ -344,22 +390,17 @@ impl PeerLoop {
         let mut silent = Vec::new();
         while let Some(peer) = self.outward.next_silent() {
             let members = self.members.iter().find(|(client, _)| *client == peer.client);
-            let is_expected = members.is_some_and(|(_, members)| members.get(&peer.name).is_some());
-            peer.answer =
-                if is_expected { AnswerState::AnsweredOrReported } else { AnswerState::NotExpected };
-            if is_expected {
-                silent.push((peer.client, peer.name.clone(), peer.endpoint.clone()));
+            if members.is_none_or(|(_, members)| members.get(&peer.name).is_none()) {
+                peer.set_answer(AnswerState::NotExpected);
+            } else if let Some(reason) = peer.check_silence() {
+                let text = format!("no answer at {}: {reason}", peer.endpoint);
+                peer.problem = Some(PeerProblem { connection: reason.state(), text });
+                silent.push((peer.client, peer.name.clone(), peer.endpoint.clone(), reason));
             }
         }
-        for (client, peer, endpoint) in silent {
-            self.notify(client, &crate::Error::NoAnswer { peer, endpoint });
+        for (client, peer, endpoint, reason) in silent {
+            self.notify(client, &crate::Error::NoAnswer { peer, endpoint, reason });
         }
-    }
-
-    fn mark_done(&mut self, stream: u32, done: &RangeSet) {
-        let mut state = self.store.lock();
-        // A failure of the log is reported elsewhere.
-        let _ = self.store.mark_done(&mut state, stream, done);
     }
 
     /// Makes a message that its receiver gave up a dead letter.
@@ -395,7 +436,8 @@ impl PeerLoop {
         for (stream, first, last) in expired {
             let mut done = RangeSet::default();
             done.add(first, last);
-            self.mark_done(stream, &done);
+            // A failure of the log is reported elsewhere.
+            let _ = self.store.mark_done(&mut self.store.lock(), stream, &done, Cause::Expired);
         }
         Ok(moved)
     }

@@ -47,6 +47,35 @@ pub struct Target<'a> {
     pub keys: Option<&'a Keyring>,
 }
 
+/// What became of the attempts to connect a link, as counts since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Attempts {
+    /// No connection was made.
+    pub refused: u64,
+    /// The handshake ended without a reason, failed by a breach of the protocol, or the peer did not admit us.
+    pub broken: u64,
+    pub failed: u64,
+    pub not_admitted: u64,
+}
+
+impl Attempts {
+    pub fn since(&self, before: &Attempts) -> Attempts {
+        Attempts {
+            refused: self.refused - before.refused,
+            broken: self.broken - before.broken,
+            failed: self.failed - before.failed,
+            not_admitted: self.not_admitted - before.not_admitted,
+        }
+    }
+}
+
+/// A peer that was not admitted, by its address without a port, or its name; and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedHandshake {
+    pub address: String,
+    pub reason: String,
+}
+
 /// A connection to one peer that reconnects by itself; `recv` yields `LOST` after each loss. Closed when dropped.
 pub trait PeerLink: Send {
     /// Error: WouldBlock, too much waits already.
@@ -61,6 +90,10 @@ pub trait PeerLink: Send {
 
     /// Sets what is sent first on later connections.
     fn set_hello(&self, hello: Vec<u8>) -> Result<(), Error>;
+
+    fn attempts(&self) -> Attempts {
+        Attempts::default()
+    }
 }
 
 /// A received frame.
@@ -80,6 +113,11 @@ pub trait Listener: Send {
     fn send(&self, connection: u32, frame: &[u8]) -> Result<(), Error>;
 
     fn disconnect_peer(&self, connection: u32);
+
+    /// The next peer that could not authenticate, if there is one.
+    fn next_failure(&self) -> Option<FailedHandshake> {
+        None
+    }
 
     /// How long frames may still be sent after it was dropped.
     fn set_linger(&self, linger: Duration);

@@ -20,6 +20,7 @@ use crate::log::{Log, LogError, Position};
 use crate::store::Store;
 use crate::store::records::{self, Inherited, MessageRecord};
 use crate::wire::{FromSender, WINDOW};
+pub use pass::SentCounts;
 use pass::{LaneFrame, Pass};
 pub use shared::Report;
 pub(in crate::peer_loop) use shared::SharedStream;
@@ -91,7 +92,7 @@ impl Outward {
         let Some(Some(peer)) = self.peers.get_mut(index) else { return };
         peer.elsewhere = (peer.endpoint != endpoint).then(|| endpoint.to_owned());
         if peer.answer == AnswerState::NotExpected {
-            peer.answer = AnswerState::AwaitedSince(now());
+            peer.await_answer();
         }
         if !self.lanes.is_connected(index) {
             peer.move_on();
@@ -115,6 +116,11 @@ impl Outward {
         let stream = u32::try_from(stream).ok()?;
         let is_own = self.lanes.lane(stream).is_some_and(|lane| lane.peer() == index);
         (is_own || self.is_shared_with(stream, index)).then_some(stream)
+    }
+
+    /// What was sent of a stream.
+    pub fn sent_of(&self, stream: u32) -> SentCounts {
+        self.lanes.lane(stream).map(|lane| lane.data().sent).unwrap_or_default()
     }
 
     /// Adds a stream to a peer, and opens it at once if the peer is connected.
@@ -175,7 +181,8 @@ impl Outward {
     /// The peer accepts our streams: open them.
     pub fn welcome(&mut self, store: &Store, index: usize) {
         let Some(peer) = self.peer(index) else { return };
-        (peer.was_refused, peer.answer) = (false, AnswerState::AnsweredOrReported);
+        (peer.was_refused, peer.problem) = (false, None);
+        peer.set_answer(AnswerState::Answered);
         self.lanes.connect(index);
         for stream in self.lanes.streams_of(index).to_vec() {
             self.open(store, stream);
@@ -203,7 +210,7 @@ impl Outward {
     pub fn lost(&mut self, index: usize) {
         let Some(Some(peer)) = self.peers.get_mut(index) else { return };
         if self.lanes.is_connected(index) {
-            peer.answer = AnswerState::AwaitedSince(now());
+            peer.await_answer();
         }
         peer.end_connection();
         self.lanes.disconnect(index);
@@ -216,7 +223,8 @@ impl Outward {
     pub fn refused(&mut self, index: usize) -> Option<(u32, String)> {
         self.lost(index);
         let peer = self.peer(index)?;
-        (peer.again_at, peer.answer) = (Some(now() + ASK_AGAIN_AFTER), AnswerState::AnsweredOrReported);
+        peer.again_at = Some(now() + ASK_AGAIN_AFTER);
+        peer.set_answer(AnswerState::Answered);
         let is_news = !std::mem::replace(&mut peer.was_refused, true);
         is_news.then(|| (peer.client, peer.name.clone()))
     }
@@ -268,15 +276,15 @@ impl Outward {
         next
     }
 
-    /// A peer whose missing answer is to be reported now.
+    /// A peer whose missing answer is to be looked at now.
     pub fn next_silent(&mut self) -> Option<&mut Peer> {
         let time = now();
-        self.peers.iter_mut().flatten().find(|peer| peer.answer_deadline().is_some_and(|at| at <= time))
+        self.peers.iter_mut().flatten().find(|peer| peer.check_at().is_some_and(|at| at <= time))
     }
 
-    /// When the next missing answer is to be reported.
+    /// When the next missing answer is to be looked at.
     pub fn answer_deadline(&self) -> Option<Instant> {
-        self.peers.iter().flatten().filter_map(Peer::answer_deadline).min()
+        self.peers.iter().flatten().filter_map(Peer::check_at).min()
     }
 
     /// Resumes a stream after `received`, without what is done.
@@ -362,6 +370,7 @@ impl Outward {
                 let prev = if is_read { lane.advance_to(of.last, of.cost) } else { None };
                 let Some(prev) = prev else { return false };
                 lane.data_mut().flush(peer);
+                lane.data_mut().sent.add(of.last, of.messages);
                 peer.send(Outgoing::Body(run.frame_after(stream, prev)));
             }
             at = of.last;

@@ -1,18 +1,16 @@
 //! The connection to another client.
 
 use std::borrow::Cow;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pinnace_engine::{Error, Outgoing};
 
-use super::network::PeerLink;
-use crate::environment::now;
+use super::network::{Attempts, PeerLink};
+use super::silence::Silence;
 use crate::properties;
+use crate::statistics::ReceiverState;
 use crate::store::VolatileRun;
 use crate::wire::{Features, PROPERTIES};
-
-/// How long a peer that the registry lists as alive may take to answer before `NoAnswer` is reported to our client.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client that one of ours sends to.
 pub struct Peer {
@@ -23,6 +21,11 @@ pub struct Peer {
     pub elsewhere: Option<String>,
     pub link: Box<dyn PeerLink>,
     pub answer: AnswerState,
+    /// When to look at the attempts to connect; the attempts at the last look; and another reason of its silence that
+    /// they have shown once.
+    pub(super) check_at: Option<Instant>,
+    pub(super) attempts: Attempts,
+    pub(super) other: Option<Silence>,
     /// What both sides can do on this connection.
     pub features: Features,
     /// Whether properties of messages were left out for it.
@@ -33,10 +36,19 @@ pub struct Peer {
     pub again_at: Option<Instant>,
     /// It refused us, and has not accepted our streams since.
     pub was_refused: bool,
+    /// Why it gets no messages, if that was reported.
+    pub problem: Option<PeerProblem>,
     /// It has talked to a copy of our store, so our client uses another id towards it until the store is reopened.
     pub is_forked: bool,
     /// A frame hit the limit in bytes: the peer causes more frames than it reads.
     pub is_full: bool,
+}
+
+/// Why a peer gets no messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerProblem {
+    pub connection: ReceiverState,
+    pub text: String,
 }
 
 /// Whether messages were sent to a peer without their properties, because the peer lacks that feature.
@@ -51,28 +63,36 @@ pub enum Left {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerState {
     AwaitedSince(Instant),
-    AnsweredOrReported,
+    Answered,
+    /// It does not answer, and our client was told why.
+    Silent(Silence),
     /// The registry shows it as away.
     NotExpected,
 }
 
 impl Peer {
     pub fn new(client: u32, name: &str, endpoint: &str, link: Box<dyn PeerLink>) -> Peer {
-        Peer {
+        let mut peer = Peer {
             client,
             name: name.to_owned(),
             endpoint: endpoint.to_owned(),
             elsewhere: None,
             link,
-            answer: AnswerState::AwaitedSince(now()),
+            answer: AnswerState::NotExpected,
+            check_at: None,
+            attempts: Attempts::default(),
+            other: None,
             features: Features::NONE,
             properties: Left::In,
             was_asked_again: false,
             again_at: None,
             was_refused: false,
+            problem: None,
             is_forked: false,
             is_full: false,
-        }
+        };
+        peer.await_answer();
+        peer
     }
 
     /// The connection has ended: the next one begins in our version again.
@@ -110,14 +130,6 @@ impl Peer {
         }
     }
 
-    /// When the missing answer is reported to our client.
-    pub fn answer_deadline(&self) -> Option<Instant> {
-        match self.answer {
-            AnswerState::AwaitedSince(since) => Some(since + ANSWER_TIMEOUT),
-            AnswerState::AnsweredOrReported | AnswerState::NotExpected => None,
-        }
-    }
-
     /// Connects to the newer endpoint, if there is one.
     pub fn move_on(&mut self) {
         let Some(endpoint) = self.elsewhere.take() else { return };
@@ -125,7 +137,7 @@ impl Peer {
         if self.link.connect(&endpoint).is_ok() {
             self.link.disconnect(&self.endpoint);
             self.endpoint = endpoint;
-            self.answer = AnswerState::AwaitedSince(now());
+            self.await_answer();
         }
     }
 }

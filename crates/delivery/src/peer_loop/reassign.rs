@@ -13,7 +13,7 @@ use super::{PeerLoop, TRY_AGAIN_AFTER};
 use crate::environment::now;
 use crate::log::LogError;
 use crate::store::records::Receiver;
-use crate::store::{Messages, State, Store, Wanted};
+use crate::store::{Cause, Messages, State, Store, Wanted};
 use crate::wire::{ANY, FrameEntry};
 
 /// Bytes of bodies moved at once, unless the only message is larger.
@@ -70,7 +70,7 @@ impl Reassign {
 
     /// Moves the found messages to another stream. Errors: NoRoom, also if that stream is in the middle of a message.
     fn put(&mut self, store: &Store, from: u32, found: &Messages, to: u32) -> Result<(), LogError> {
-        store.transfer(&mut store.lock(), from, found, to)?;
+        store.transfer(&mut store.lock(), from, found, to, Cause::Reassigned)?;
         if let Some(away) = self.away.get_mut(&from).filter(|_| !found.volatile) {
             away.upto = found.upto;
         }

@@ -8,8 +8,8 @@ use super::PeerLoop;
 use super::outward::Report;
 use crate::environment::now;
 use crate::log::LogError;
-use crate::store::Wanted;
 use crate::store::records::Receiver;
+use crate::store::{Cause, Wanted};
 
 /// Messages are copied for a receiver that does not know shared streams as long as it has fewer than this many.
 const FEW: u64 = 64;
@@ -132,7 +132,7 @@ impl PeerLoop {
             Some(own) => own,
             None => self.store.stream(&mut self.store.lock(), client, &receiver, &topic)?,
         };
-        self.store.transfer(&mut self.store.lock(), stream, &found, own)?;
+        self.store.transfer(&mut self.store.lock(), stream, &found, own, Cause::Reassigned)?;
         self.outward.finished(&self.store, stream, None);
         self.outward.resume_shared(&self.store, stream);
         self.find(own);

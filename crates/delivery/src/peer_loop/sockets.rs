@@ -7,7 +7,7 @@ use pinnace_engine::{Body, Context, Error, Frame, Label, Outgoing, PollTarget, S
 use pinnace_eventloop::Interest;
 
 use super::Keyring;
-use super::network::{Arrival, LOST, Listener, Network, PeerLink, Target, Token};
+use super::network::{Arrival, Attempts, FailedHandshake, LOST, Listener, Network, PeerLink, Target, Token};
 use crate::wire::{FRAME_MAX, WINDOW};
 
 /// The kernel's send buffer for a peer on this machine, in bytes (limited by net.core.wmem_max).
@@ -20,6 +20,20 @@ const UNSENT_MAX: u64 = 64 << 20;
 pub struct Sockets {
     context: Context,
     interest: Interest<Token>,
+}
+
+/// Events of zmq_socket_monitor(3): a handshake failed by a breach of the protocol, or by the ZAP handler's refusal.
+const FAILED_PROTOCOL: u64 = 0x2000;
+const FAILED_AUTHENTICATION: u64 = 0x4000;
+
+/// Values of the first: a box could not be opened, and the peer has another mechanism. Others may be port scans.
+const CRYPTOGRAPHIC: u64 = 0x1100_0001;
+const OTHER_MECHANISM: u64 = 0x1100_0002;
+
+/// A listening socket, and the events of failed handshakes if peers have to authenticate.
+struct Guarded {
+    listener: Watched,
+    failures: Option<Watched>,
 }
 
 /// A socket that the event loop waits for; closed when dropped.
@@ -57,6 +71,20 @@ impl Sockets {
         Ok(watched)
     }
 
+    /// The events of a listener's failed handshakes.
+    fn failures_of(&self, listener: &Watched, token: Token) -> Result<Watched, Error> {
+        let random = pinnace_sys::random::bytes::<16>().map_err(Error::from)?;
+        let endpoint = format!("inproc://pinnace-handshakes-{:032x}", u128::from_ne_bytes(random));
+        let events = FAILED_PROTOCOL | FAILED_AUTHENTICATION;
+        listener.socket.monitor(Some(&endpoint), events, 2, SocketType::Pair)?;
+        let failures =
+            Watched { socket: self.context.socket(SocketType::Pair)?, interest: self.interest.clone() };
+        failures.socket.configure(|options| options.linger = Some(Duration::ZERO))?;
+        failures.socket.connect(&endpoint)?;
+        self.watch(&failures, token)?;
+        Ok(failures)
+    }
+
     fn watch(&self, socket: &Watched, token: Token) -> Result<(), Error> {
         self.interest.add(PollTarget::Socket(socket.socket), token)
     }
@@ -77,7 +105,8 @@ impl Network for Sockets {
         listener.socket.bind(endpoint)?;
         let endpoint = listener.socket.last_endpoint()?;
         self.watch(&listener, Token::In(client))?;
-        Ok((Box::new(listener), endpoint))
+        let failures = keys.map(|_| self.failures_of(&listener, Token::In(client))).transpose()?;
+        Ok((Box::new(Guarded { listener, failures }), endpoint))
     }
 
     fn link(&self, peer: Target<'_>) -> Result<Box<dyn PeerLink>, Error> {
@@ -119,6 +148,16 @@ impl PeerLink for Watched {
     fn set_hello(&self, hello: Vec<u8>) -> Result<(), Error> {
         self.socket.configure(|options| options.hello_msg = Some(hello))
     }
+
+    fn attempts(&self) -> Attempts {
+        let Ok(stats) = self.socket.stats() else { return Attempts::default() };
+        Attempts {
+            refused: stats.events.of("closed"),
+            broken: stats.events.of("handshake_failed_no_detail"),
+            failed: stats.events.of("handshake_failed_protocol"),
+            not_admitted: stats.events.of("handshake_failed_auth"),
+        }
+    }
 }
 
 /// The bytes of a frame; those of a large one are not copied.
@@ -129,23 +168,61 @@ fn taken(frame: Frame<'_>) -> Body {
     }
 }
 
-impl Listener for Watched {
+impl Listener for Guarded {
     fn recv(&self) -> Option<Arrival> {
         let mut bytes = None;
-        let received = self.socket.recv_labelled(false, &mut |frame| bytes = Some(taken(frame))).ok()?;
+        let received =
+            self.listener.socket.recv_labelled(false, &mut |frame| bytes = Some(taken(frame))).ok()?;
         Some(Arrival { from: received.label.routing_id, about: received.about, bytes: bytes? })
     }
 
     fn send(&self, to: u32, frame: &[u8]) -> Result<(), Error> {
         let label = Label { routing_id: to, ..Label::default() };
-        self.socket.send_labelled(Outgoing::Bytes(frame), &label, false, false)
+        self.listener.socket.send_labelled(Outgoing::Bytes(frame), &label, false, false)
     }
 
     fn disconnect_peer(&self, peer: u32) {
-        let _ = self.socket.disconnect_peer(peer);
+        let _ = self.listener.socket.disconnect_peer(peer);
+    }
+
+    fn next_failure(&self) -> Option<FailedHandshake> {
+        let failures = self.failures.as_ref()?;
+        loop {
+            let mut frames: Vec<Vec<u8>> = Vec::new();
+            failures.socket.recv_frames(false, &mut |frame| frames.push(frame.data().to_vec())).ok()?;
+            if let Some(failure) = failure_of(&frames) {
+                return Some(failure);
+            }
+        }
     }
 
     fn set_linger(&self, linger: Duration) {
-        let _ = self.socket.configure(|options| options.linger = Some(linger));
+        let _ = self.listener.socket.configure(|options| options.linger = Some(linger));
+    }
+}
+
+/// Reads an event: its number, the count of its values, the values, and both ends of the connection.
+fn failure_of(frames: &[Vec<u8>]) -> Option<FailedHandshake> {
+    let [event, _, value, _local, remote] = frames else { return None };
+    let number = |frame: &[u8]| frame.try_into().map(u64::from_ne_bytes).ok();
+    let reason = match (number(event)?, number(value)?) {
+        (FAILED_AUTHENTICATION, _) => "its CURVE key is not known here",
+        (FAILED_PROTOCOL, CRYPTOGRAPHIC) => "it expects another CURVE key of this client",
+        (FAILED_PROTOCOL, OTHER_MECHANISM) => "it does not use CURVE",
+        _ => return None,
+    };
+    Some(FailedHandshake {
+        address: without_port(&String::from_utf8_lossy(remote)),
+        reason: reason.to_owned(),
+    })
+}
+
+/// A peer gets a new port for each attempt.
+fn without_port(endpoint: &str) -> String {
+    match endpoint.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            host.to_owned()
+        }
+        _ => endpoint.to_owned(),
     }
 }

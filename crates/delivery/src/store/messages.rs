@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use pinnace_stream::RangeSet;
 
 use super::records::{MESSAGE, MessageRecord};
-use super::{Sending, State, Store};
+use super::{Cause, Sending, State, Store};
 use crate::log::{LogError, Urgency};
 use crate::wire::{ENDS, FrameEntry};
 
@@ -79,7 +79,7 @@ impl<'a, 'b> Gathering<'a, 'b> {
 }
 
 impl State {
-    /// How many messages and parts of a client are not done.
+    /// How many messages of a client are not done.
     pub fn pending(&self, client: u32) -> u64 {
         let own = self.outbox.iter().filter(|stream| stream.record.client == client);
         own.map(|stream| stream.pending()).sum()
@@ -156,6 +156,7 @@ impl Store {
         from: u32,
         messages: &Messages,
         to: u32,
+        cause: Cause,
     ) -> Result<(), LogError> {
         let Some(client) = state.outbox.get(from).map(|stream| stream.record.client) else { return Ok(()) };
         if state.is_in_parts(&[to]) {
@@ -179,6 +180,6 @@ impl Store {
             }
             done.add(message.seq, message.seq);
         }
-        self.mark_done(state, from, &done).map(drop)
+        self.mark_done(state, from, &done, cause).map(drop)
     }
 }

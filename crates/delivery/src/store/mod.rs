@@ -31,7 +31,7 @@ use crate::log::{self, Checkpointer, Damage, Log, LogError, Position, Replay, Se
 use crate::signal::{Patience, Signal};
 use crate::wire::{BEGINS, ENDS, FrameEntry, Id, Opening, VOLATILE};
 pub use messages::{Messages, StreamMessage, Wanted};
-pub use outbox::{EPOCH_SHIFT, Logged, Outbox, Stream};
+pub use outbox::{Cause, EPOCH_SHIFT, Logged, Outbox, Stream};
 pub use retention::RetainLimits;
 pub use sent::{IdState, SendingId, SentId, digest_of};
 pub use settings::SenderSettings;
@@ -189,7 +189,7 @@ impl Store {
         state.scratch = header;
         let appended = appended?;
         let (position, bytes) = (appended.position, sending.body.len() as u64);
-        let logged = Logged { position, bytes, accepted_ms: sending.accepted_ms };
+        let logged = Logged { position, bytes, accepted_ms: sending.accepted_ms, flags: sending.flags };
         for (stream, _) in &destinations {
             state.outbox.add(*stream, epoch, &logged);
         }
@@ -242,7 +242,7 @@ impl Store {
                 let mut done = RangeSet::default();
                 done.add(first, last);
                 // A failure of the log is reported elsewhere.
-                let _ = self.mark_done(&mut state, stream, &done);
+                let _ = self.mark_done(&mut state, stream, &done, Cause::Expired);
             }
         }
         Some(state)
@@ -278,8 +278,14 @@ impl Store {
 
     /// Marks messages of an outgoing stream as done, of which the receiver is told once this is on the disk
     /// ([`Stream::done_in`]). False: `done` is invalid, or not new.
-    pub fn mark_done(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<bool, LogError> {
-        let batch = self.finish(state, stream, done)?;
+    pub fn mark_done(
+        &self,
+        state: &mut State,
+        stream: u32,
+        done: &RangeSet,
+        cause: Cause,
+    ) -> Result<bool, LogError> {
+        let batch = self.finish(state, stream, done, cause)?;
         if let Some(batch) = batch.filter(|batch| *batch > 0) {
             state.outbox.set_done_in(stream, batch);
         }
@@ -288,15 +294,21 @@ impl Store {
 
     /// Marks messages as done that the receiver has reported as done. False: `done` is invalid, or not new.
     pub fn mark_reported(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<bool, LogError> {
-        Ok(self.finish(state, stream, done)?.is_some())
+        Ok(self.finish(state, stream, done, Cause::Acknowledged)?.is_some())
     }
 
     /// Returns the batch that records it; 0: it concerns no message of the log. None: `done` is invalid, or not new.
-    fn finish(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<Option<u64>, LogError> {
+    fn finish(
+        &self,
+        state: &mut State,
+        stream: u32,
+        done: &RangeSet,
+        cause: Cause,
+    ) -> Result<Option<u64>, LogError> {
         let Some(of) = state.outbox.get(stream) else { return Ok(None) };
         let epoch = state.clients[of.record.client as usize].opening().epoch;
         let is_logged = of.is_logged_upto(done.last());
-        if !state.outbox.mark_done(stream, epoch, done) {
+        if !state.outbox.mark_done(stream, epoch, done, cause) {
             return Ok(None);
         }
         self.progressed.tell();
@@ -415,7 +427,7 @@ impl State {
             MESSAGE => {
                 let message = MessageRecord::read(payload)?;
                 let (bytes, accepted_ms) = (message.body.len() as u64, message.accepted_ms);
-                let logged = Logged { position, bytes, accepted_ms };
+                let logged = Logged { position, bytes, accepted_ms, flags: message.flags };
                 self.find_id(&message);
                 for (stream, seq) in message.destinations() {
                     self.outbox.find_message(stream, seq, &logged);

@@ -1,6 +1,7 @@
 //! Messages that this store's clients have sent and that are not acknowledged yet: by stream, their numbers and the
 //! segments of the log that hold them.
 
+mod counts;
 mod kept;
 mod recovery;
 mod runs;
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use foldhash::HashMap;
 use pinnace_stream::RangeSet;
 
+use counts::{Ages, StreamCounts, Unended, count_in};
 use kept::HEIRS_FROM;
 use recovery::FoundStream;
 use runs::{Run, extend};
@@ -17,7 +19,8 @@ use runs::{Run, extend};
 use super::records::{self, Receiver};
 use super::volatile::{Volatile, VolatileRun};
 use crate::log::Position;
-use crate::wire::{COST, FrameEntry};
+use crate::wire::{COST, ENDS, FrameEntry};
+pub use counts::Cause;
 pub use runs::Logged;
 
 /// The numbers of an epoch begin above the epoch shifted left by this.
@@ -52,6 +55,9 @@ pub struct Stream {
     recovered_upto: u64,
     /// Numbers that no message has: they were skipped, or were volatile when the store was closed.
     missing: RangeSet,
+    unended: Unended,
+    ages: Ages,
+    pub counts: StreamCounts,
 }
 
 impl Stream {
@@ -75,14 +81,44 @@ impl Stream {
         self.runs.front().is_some_and(|run| run.first <= seq)
     }
 
-    /// How many messages and parts are not done.
+    /// How many messages are not done. One of several parts counts until its last part is done.
     pub fn pending(&self) -> u64 {
+        self.pending_without(&self.gone())
+    }
+
+    /// Numbers that are done, or that no message has.
+    fn gone(&self) -> RangeSet {
         let mut gone = self.record.done.clone();
         gone.add_all(&self.missing, u64::MAX);
         // A kept message that receivers have inherited is pending in their streams.
         gone.add_upto(self.record.taken);
+        gone
+    }
+
+    fn pending_without(&self, gone: &RangeSet) -> u64 {
         let later: u64 = gone.later().iter().map(|(first, last)| last - first + 1).sum();
-        self.record.last.saturating_sub(gone.all_upto()).saturating_sub(later)
+        let parts = self.record.last.saturating_sub(gone.all_upto()).saturating_sub(later);
+        parts.saturating_sub(self.unended.count_without(gone))
+    }
+
+    /// What its pending messages cost: the bytes of their bodies, and COST for each part. An estimate if a part of a
+    /// segment's messages is done and they differ in size.
+    pub fn pending_cost(&self) -> u64 {
+        let gone = self.gone();
+        let left = |first: u64, last: u64| last - first + 1 - count_in(&gone, first, last);
+        let logged = self.runs.iter().map(|run| run.cost_of(left(run.first, run.last)));
+        let share =
+            |cost: u64, left: u64, all: u64| (u128::from(cost) * u128::from(left) / u128::from(all)) as u64;
+        let held = self.volatile.all();
+        let held = held.map(|run| share(run.cost, left(run.first, run.last), run.last - run.first + 1));
+        logged.chain(held).sum()
+    }
+
+    /// When the oldest pending message was accepted, or earlier: by 0.1 s or a few thousandths of the backlog's age;
+    /// of a message that was recovered from a full segment, by the time in which that segment was filled.
+    pub fn oldest_pending_ms(&self) -> Option<u64> {
+        let gone = self.gone();
+        (self.pending_without(&gone) > 0).then(|| self.ages.after(gone.all_upto())).flatten()
     }
 
     /// Where to begin to read for the messages after `seq`. None: the log holds none.
@@ -92,11 +128,30 @@ impl Stream {
     }
 
     /// Assigns the next number.
-    fn give(&mut self, epoch: u64) -> u64 {
+    fn give(&mut self, epoch: u64, flags: u8, accepted_ms: u64) -> u64 {
         let seq = self.next(epoch);
         self.missing.add(self.record.last + 1, seq - 1);
         self.record.last = seq;
+        self.ages.add(seq, accepted_ms);
+        match flags & ENDS != 0 {
+            true => self.counts.accepted += 1,
+            false => self.unended.add(seq, seq),
+        }
         seq
+    }
+
+    /// Marks numbers as done, and counts the messages that are no longer pending.
+    fn mark_done(&mut self, done: &RangeSet, cause: Cause) {
+        let before = self.pending();
+        self.record.done.add_all(done, self.record.last);
+        let gone = self.gone();
+        let left = self.pending_without(&gone);
+        self.counts.count(cause, before.saturating_sub(left));
+        self.unended.forget_upto(gone.all_upto());
+        match left {
+            0 => self.ages.clear(),
+            _ => self.ages.forget_upto(gone.all_upto()),
+        }
     }
 }
 
@@ -178,6 +233,9 @@ impl Outbox {
                 recorded_in: 0,
                 recovered_upto: 0,
                 missing: RangeSet::default(),
+                unended: Unended::default(),
+                ages: Ages::default(),
+                counts: StreamCounts::default(),
             })
             .into_mut()
     }
@@ -199,7 +257,7 @@ impl Outbox {
     /// Adds a logged message, under the next number.
     pub fn add(&mut self, stream: u32, epoch: u64, logged: &Logged) {
         let Some(to) = self.streams.get_mut(&stream) else { return };
-        let seq = to.give(epoch);
+        let seq = to.give(epoch, logged.flags, logged.accepted_ms);
         let joins = to.runs.back().is_some_and(|run| run.last > to.inherited_upto());
         let before = to.runs.len();
         extend(&mut to.runs, seq, logged, joins);
@@ -213,7 +271,7 @@ impl Outbox {
     /// Adds a volatile message, under the next number, which replaces that of the entry.
     pub fn hold(&mut self, stream: u32, epoch: u64, entry: &FrameEntry<'_>) {
         let Some(to) = self.streams.get_mut(&stream) else { return };
-        let seq = to.give(epoch);
+        let seq = to.give(epoch, entry.flags, entry.accepted_ms);
         to.volatile.add(stream, &FrameEntry { seq, ..*entry }, to.logged);
         self.held_cost += COST + entry.body.len() as u64;
     }
@@ -260,14 +318,14 @@ impl Outbox {
 
     /// Marks numbers of a stream as done. False: they were done already, or were never sent. Numbers that an earlier
     /// epoch sent and the log lost are ignored.
-    pub fn mark_done(&mut self, stream: u32, epoch: u64, done: &RangeSet) -> bool {
+    pub fn mark_done(&mut self, stream: u32, epoch: u64, done: &RangeSet, cause: Cause) -> bool {
         let Some(of) = self.streams.get_mut(&stream) else { return false };
         let last = of.record.last;
         if done.last() > last.max(epoch << EPOCH_SHIFT) {
             return false;
         }
         let before = of.record.done.clone();
-        of.record.done.add_all(done, last);
+        of.mark_done(done, cause);
         if of.record.done == before {
             return false;
         }

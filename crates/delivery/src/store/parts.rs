@@ -4,7 +4,7 @@ use std::sync::MutexGuard;
 
 use pinnace_stream::RangeSet;
 
-use super::{State, Store};
+use super::{Cause, State, Store};
 use crate::log::LogError;
 use crate::signal::Patience;
 
@@ -36,7 +36,7 @@ impl Store {
             let last = state.outbox.get(*stream).map_or(0, |stream| stream.record.last);
             let mut done = RangeSet::default();
             done.add((last + 1).saturating_sub(left), last);
-            self.mark_done(state, *stream, &done)?;
+            self.mark_done(state, *stream, &done, Cause::Cleared)?;
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ pub struct StreamRecord {
     pub inherited: Option<Inherited>,
     /// Of messages kept for later receivers: those up to this number were inherited.
     pub taken: u64,
-    /// How many messages and parts were dropped because of the limits.
+    /// How many messages were dropped because of the limits.
     pub dropped: u64,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pinnace_stream::RangeSet;
 
 use super::records::{Receiver, STREAM};
-use super::{State, Store, Wanted};
+use super::{Cause, State, Store, Wanted};
 use crate::log::{LogError, Urgency};
 use crate::wire::{ANY, BEGINS, COST, FrameEntry};
 
@@ -69,7 +69,7 @@ impl Store {
         Ok(inheritance.heir)
     }
 
-    /// Drops the messages of a stream that exceed the limits. Returns how many pending messages and parts were dropped.
+    /// Drops the messages of a stream that exceed the limits. Returns how many pending messages were dropped.
     pub fn drop_beyond(&self, stream: u32, limits: &RetainLimits, now_ms: u64) -> Result<u64, LogError> {
         let age_ms = limits.age.map(|age| age.as_millis() as u64);
         let oldest_ms = age_ms.map_or(0, |age_ms| now_ms.saturating_sub(age_ms));
@@ -96,7 +96,7 @@ impl Store {
         done.add_upto(upto);
         let mut state = self.lock();
         let before = state.outbox.get(stream).map_or(0, |of| of.pending());
-        if !self.mark_done(&mut state, stream, &done)? {
+        if !self.mark_done(&mut state, stream, &done, Cause::Dropped)? {
             return Ok(0);
         }
         let dropped = before - state.outbox.get(stream).map_or(0, |of| of.pending());
@@ -117,7 +117,7 @@ impl Store {
         for (stream, upto) in taken {
             let mut done = RangeSet::default();
             done.add_upto(upto);
-            has_dropped |= self.mark_done(state, stream, &done).unwrap_or(false);
+            has_dropped |= self.mark_done(state, stream, &done, Cause::Dropped).unwrap_or(false);
         }
         has_dropped
     }
@@ -144,7 +144,7 @@ impl Store {
             if !found.list.is_empty() {
                 let mut state = self.lock();
                 let to = self.stream(&mut state, client, &Receiver::Anyone, &topic)?;
-                self.transfer(&mut state, stream, &found, to)?;
+                self.transfer(&mut state, stream, &found, to, Cause::Reassigned)?;
                 first = Some(to);
             }
             at = found.upto + 1;

@@ -7,7 +7,7 @@ use pinnace_stream::RangeSet;
 
 use crate::log::Position;
 use crate::properties;
-use crate::wire::{COST, Data, FRAME_BYTES, FrameEntry, FromSender, PROPERTIES, make_room};
+use crate::wire::{COST, Data, ENDS, FRAME_BYTES, FrameEntry, FromSender, PROPERTIES, make_room};
 
 /// Consecutive messages, with no logged message between them.
 #[derive(Debug, Clone)]
@@ -32,6 +32,8 @@ pub struct Extent {
     pub expires_ms: Option<u64>,
     /// At least one of them has a block of properties.
     pub has_properties: bool,
+    /// How many messages end in it.
+    pub messages: u64,
     time: u64,
 }
 
@@ -64,7 +66,8 @@ impl Open {
         entry.put_after_step(&mut frame, time);
         let (cost, expires_ms) = (COST + entry.body.len() as u64, expires(entry));
         let has_properties = entry.flags & PROPERTIES != 0;
-        let of = Extent { first, last: first, after, cost, expires_ms, has_properties, time };
+        let messages = u64::from(entry.flags & ENDS != 0);
+        let of = Extent { first, last: first, after, cost, expires_ms, has_properties, messages, time };
         Open { of, frame, start }
     }
 
@@ -79,6 +82,7 @@ impl Open {
         of.last = entry.seq;
         of.cost += COST + entry.body.len() as u64;
         of.has_properties |= entry.flags & PROPERTIES != 0;
+        of.messages += u64::from(entry.flags & ENDS != 0);
         of.expires_ms = of.expires_ms.zip(expires(entry)).map(|(one, other)| one.max(other));
     }
 }

@@ -239,13 +239,13 @@ fn what_waits_is_told_by_receiver_and_can_be_forgotten() {
     // A message to one is bound to no receiver before one takes it.
     sender.send("sport", b"four", &memory).unwrap();
     sender.send("nobody's", b"five", &Options::default()).unwrap();
-    let pending = |receiver: Option<&str>, topic: &str, messages| Pending {
-        receiver: receiver.map(str::to_owned),
-        topic: topic.to_owned(),
-        messages,
-    };
-    let all = [pending(Some("absent"), "news", 3), pending(None, "sport", 1), pending(None, "nobody's", 1)];
-    assert_eq!(sender.pending_by_peer(), all);
+    let all =
+        [(Some("absent"), "news", 3, 3 * 64 + 11), (None, "sport", 1, 64 + 4), (None, "nobody's", 1, 64 + 4)];
+    let found = sender.pending_by_peer();
+    let told = |of: &Pending| (of.receiver.clone(), of.topic.clone(), of.messages, of.bytes);
+    let wanted = all.map(|of| (of.0.map(str::to_owned), of.1.to_owned(), of.2, of.3));
+    assert_eq!(found.iter().map(told).collect::<Vec<_>>(), wanted);
+    assert!(found.iter().all(|of| of.oldest_ms.is_some()));
     assert_eq!(sender.clear_pending("news"), Ok(3));
     assert_eq!(sender.clear_pending("news"), Ok(0));
     assert_eq!((sender.pending(), sender.pending_by_peer()[0].messages), (2, 0));

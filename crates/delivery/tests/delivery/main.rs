@@ -18,3 +18,4 @@ mod retries;
 mod secrecy;
 mod sharing;
 mod silence;
+mod statistics;

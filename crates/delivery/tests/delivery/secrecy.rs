@@ -80,7 +80,9 @@ fn a_name_is_its_key_s() {
     let dir = tempfile::tempdir().unwrap();
     let [sender, receiver, mallory] = [(); 3].map(|()| KeyPair::generate().unwrap());
     let known = client("receiver", dir.path()).curve(&receiver);
-    let known = known.trust("sender", &sender.public).trust("mallory", &mallory.public).start().unwrap();
+    let known = known.trust("sender", &sender.public).trust("mallory", &mallory.public);
+    let (known, told_here) = telling(known);
+    let known = known.start().unwrap();
     // An admitted client uses another client's name.
     let to = |builder: Builder| {
         builder.trust("receiver", &receiver.public).peer("receiver", known.endpoint(), &["news"])
@@ -97,6 +99,9 @@ fn a_name_is_its_key_s() {
         }
         error => panic!("{error}"),
     }
+    let reason = "it uses the name of sender, whose CURVE key is another one".to_owned();
+    let address = "mallory".to_owned();
+    assert_eq!(told_here.recv_timeout(LONG).unwrap(), Error::NotAdmitted { address, reason });
     let genuine = to(client("sender", dir.path()).curve(&sender)).start().unwrap();
     genuine.send_to("news", b"genuine").unwrap();
     let delivery = known.recv(soon()).unwrap();

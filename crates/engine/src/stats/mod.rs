@@ -3,6 +3,7 @@
 //! They cost nothing on the message path: the queues count in any case, and everything else is counted at rare
 //! events. Reading them takes the socket's lock briefly.
 
+mod family;
 mod json;
 mod prometheus;
 
@@ -19,6 +20,7 @@ use crate::medium::Medium;
 use crate::pipe::{Far, Pipe, Traffic, traffic};
 use crate::socket::{Core, Socket};
 
+pub use family::Family;
 pub use prometheus::prometheus;
 
 /// One peer, or an endpoint that is being connected.

@@ -1,33 +1,15 @@
 //! Statistics in Prometheus' text format, version 0.0.4 ("Exposition formats").
 
-use std::fmt::Write;
-
-use super::{Stats, Traffic};
+use super::{Family, Stats, Traffic};
 use crate::drops::Reason;
-
-/// One metric family: name, type, help text, and samples as (labels, value).
-struct Family {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    samples: Vec<(String, u64)>,
-}
 
 /// The statistics of several sockets as one exposition. Each socket has a name, which becomes the label `socket`.
 pub fn prometheus<'a>(sockets: impl IntoIterator<Item = (&'a str, &'a Stats)>) -> String {
     let mut families = families();
     for (name, stats) in sockets {
-        let labels = format!("socket=\"{}\",type=\"{}\"", escaped(name), stats.socket_type.name());
-        collect(&mut families, &labels, stats);
+        collect(&mut families, [("socket", name), ("type", stats.socket_type.name())], stats);
     }
-    let mut text = String::new();
-    for Family { name, kind, help, samples } in families {
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        for (labels, value) in samples {
-            let _ = writeln!(text, "{name}{{{labels}}} {value}");
-        }
-    }
-    text
+    families.iter().map(Family::to_string).collect()
 }
 
 const MESSAGES: usize = 0;
@@ -42,7 +24,7 @@ const PEER_QUEUED: usize = 8;
 const ROUND_TRIP: usize = 9;
 
 fn families() -> [Family; 10] {
-    let family = |name, kind, help| Family { name, kind, help, samples: Vec::new() };
+    let family = Family::new;
     [
         family("pinnace_messages_total", "counter", "Messages received and sent."),
         family("pinnace_bytes_total", "counter", "Bytes received and sent, with ZMTP headers."),
@@ -61,38 +43,33 @@ fn families() -> [Family; 10] {
     ]
 }
 
-fn collect(families: &mut [Family; 10], labels: &str, stats: &Stats) {
-    let mut put = |family: usize, more: &str, value: u64| {
-        let comma = if more.is_empty() { "" } else { "," };
-        families[family].samples.push((format!("{labels}{comma}{more}"), value));
+fn collect(families: &mut [Family; 10], labels: [(&str, &str); 2], stats: &Stats) {
+    let mut put = |family: usize, more: &[(&str, &str)], value: u64| {
+        families[family].add(&[&labels, more].concat(), value);
     };
     let ways: [(&str, Traffic); 2] = [("in", stats.received), ("out", stats.sent)];
     for (way, traffic) in ways {
-        let way = format!("direction=\"{way}\"");
+        let way = [("direction", way)];
         put(MESSAGES, &way, traffic.messages);
         put(BYTES, &way, traffic.bytes);
         put(QUEUED, &way, traffic.queued);
     }
     for reason in Reason::ALL {
-        put(DROPPED, &format!("reason=\"{}\"", reason.name()), stats.drops.of(reason));
+        put(DROPPED, &[("reason", reason.name())], stats.drops.of(reason));
     }
     for (event, count) in stats.events.iter() {
-        put(EVENTS, &format!("event=\"{event}\""), count);
+        put(EVENTS, &[("event", event)], count);
     }
-    put(UNTOLD, "", stats.events_dropped);
-    put(PEERS, "", stats.peers.iter().filter(|peer| peer.connected).count() as u64);
-    put(ENDED, "", stats.ended_peers);
+    put(UNTOLD, &[], stats.events_dropped);
+    put(PEERS, &[], stats.peers.iter().filter(|peer| peer.connected).count() as u64);
+    put(ENDED, &[], stats.ended_peers);
     for peer in &stats.peers {
-        let of = format!("peer=\"{}\",address=\"{}\"", peer.number, escaped(&peer.address));
-        put(PEER_QUEUED, &format!("{of},direction=\"in\""), peer.received.queued);
-        put(PEER_QUEUED, &format!("{of},direction=\"out\""), peer.sent.queued);
+        let number = peer.number.to_string();
+        let of = [("peer", number.as_str()), ("address", peer.address.as_str())];
+        put(PEER_QUEUED, &[&of[..], &[("direction", "in")]].concat(), peer.received.queued);
+        put(PEER_QUEUED, &[&of[..], &[("direction", "out")]].concat(), peer.sent.queued);
         if let Some(time) = peer.round_trip {
             put(ROUND_TRIP, &of, time.as_micros() as u64);
         }
     }
-}
-
-/// A label value with backslashes, quotes and line feeds escaped.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

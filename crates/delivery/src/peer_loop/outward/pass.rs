@@ -8,7 +8,7 @@ use crate::log::Position;
 use crate::peer_loop::peer::Peer;
 use crate::store::Store;
 use crate::store::records::MessageRecord;
-use crate::wire::{COST, Data, FRAME_BYTES, FrameEntry, make_room};
+use crate::wire::{COST, Data, ENDS, FRAME_BYTES, FrameEntry, make_room};
 
 /// Frames at least this large are passed by reference, not copied.
 const HAND_OVER_BYTES: usize = 16 << 10;
@@ -19,6 +19,25 @@ pub struct LaneFrame {
     bytes: Vec<u8>,
     /// The times in the frame count from it.
     time: u64,
+    pub(super) sent: SentCounts,
+}
+
+/// Messages of a lane that were sent, since the client was started.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SentCounts {
+    /// For the first time, and again on a later connection.
+    pub first: u64,
+    pub again: u64,
+    /// The highest number sent.
+    highest: u64,
+}
+
+impl SentCounts {
+    /// Numbers up to `seq` were sent, and with them `messages` ended.
+    pub(super) fn add(&mut self, seq: u64, messages: u64) {
+        *(if seq > self.highest { &mut self.first } else { &mut self.again }) += messages;
+        self.highest = self.highest.max(seq);
+    }
 }
 
 /// One read of a part of the log.
@@ -70,6 +89,7 @@ impl Pass<'_> {
         let Some(prev) = prev else { return lane.stall(position) };
         let entry = FrameEntry { seq, accepted_ms: message.accepted_ms, ttl_ms, flags, body: &body };
         let frame = lane.data_mut();
+        frame.sent.add(seq, u64::from(flags & ENDS != 0));
         if frame.bytes.len() + entry.bytes_at_most() > FRAME_BYTES
             && let Some(peer) = self.outward.peers[index].as_mut()
         {
@@ -101,7 +121,7 @@ impl Pass<'_> {
 
 impl LaneFrame {
     pub(super) fn new(topic: &str) -> LaneFrame {
-        LaneFrame { topic: topic.to_owned(), bytes: Vec::new(), time: 0 }
+        LaneFrame { topic: topic.to_owned(), bytes: Vec::new(), time: 0, sent: SentCounts::default() }
     }
 
     /// Sends what is gathered.

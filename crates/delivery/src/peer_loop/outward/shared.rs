@@ -132,6 +132,11 @@ impl Outward {
         self.shared.get(&stream).map(|shared| shared.dispatch.peers().collect()).unwrap_or_default()
     }
 
+    /// How many messages of a shared stream each of its receivers has, by peer.
+    pub fn loads(&self, stream: u32) -> Vec<(usize, u64)> {
+        self.shared.get(&stream).map(|shared| shared.dispatch.loads().collect()).unwrap_or_default()
+    }
+
     /// A receiver of a shared stream no longer listens on its topic.
     pub fn stop_sharing(&mut self, stream: u32, peer: usize) {
         if let Some(shared) = self.shared.get_mut(&stream) {
@@ -364,6 +369,7 @@ impl Outward {
         if let Some(mut lane) = self.lanes.lane_mut(stream) {
             // The lane's own credit has no end.
             let _ = lane.advance_to(entry.seq, 0);
+            lane.data_mut().sent.add(entry.seq, u64::from(ends));
         }
         true
     }

@@ -7,7 +7,7 @@
 //! cut or because an old copy replaced the store, does no harm if its number is used again: the receiver has no number
 //! of the new one. An heir's message numbers are old, so its stream number must be new: it is chosen at random.
 
-use super::{Outbox, Stream};
+use super::{Cause, Outbox, Stream};
 use crate::environment::random;
 use crate::store::records::{Inherited, Receiver, StreamRecord};
 
@@ -99,6 +99,7 @@ impl Outbox {
             return None;
         }
         let (mut done, missing) = (from.record.done.clone(), from.missing.clone());
+        let (unended, ages, kept_before) = (from.unended.clone(), from.ages.clone(), from.pending());
         done.add_upto(has);
         let runs = from.runs.iter().copied().filter(|run| run.last > done.all_upto()).collect();
         let random = || random::<4>().map(|bytes| HEIRS_FROM + u32::from_le_bytes(bytes) % HEIRS).ok();
@@ -108,7 +109,8 @@ impl Outbox {
         let new = StreamRecord { last: upto, done, inherited, ..new };
         self.insert(new.clone());
         let stream = self.streams.get_mut(&new.number)?;
-        (stream.runs, stream.missing) = (runs, missing);
+        (stream.runs, stream.missing, stream.unended, stream.ages) = (runs, missing, unended, ages);
+        stream.counts.accepted = stream.pending();
         for run in &stream.runs {
             *self.segments.entry(run.segment).or_default() += 1;
         }
@@ -120,9 +122,10 @@ impl Outbox {
             records.push(former.record.clone());
         }
         records.push(new);
-        let from = &mut self.streams.get_mut(&kept)?.record;
-        let taken_before = std::mem::replace(&mut from.taken, upto);
-        let kept_record = from.clone();
+        let from = self.streams.get_mut(&kept)?;
+        let taken_before = std::mem::replace(&mut from.record.taken, upto);
+        from.counts.count(Cause::Reassigned, kept_before - from.pending());
+        let kept_record = from.record.clone();
         Some(Inheritance { heir, records, kept_record, former, taken_before })
     }
 
@@ -130,7 +133,9 @@ impl Outbox {
     pub fn disinherit(&mut self, undone: &Inheritance) {
         self.remove(undone.heir);
         if let Some(kept) = self.streams.get_mut(&undone.kept_record.number) {
+            let before = kept.pending();
             kept.record.taken = undone.taken_before;
+            kept.counts.reassigned -= kept.pending() - before;
         }
         if let Some(former) = undone.former.and_then(|former| self.streams.get_mut(&former)) {
             former.record.second = false;

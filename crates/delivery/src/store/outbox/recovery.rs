@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use pinnace_stream::RangeSet;
 
+use super::counts::{Ages, Unended};
 use super::runs::{Logged, Run, extend};
 use super::{Outbox, Stream};
 use crate::store::records::{Inherited, StreamRecord};
-use crate::wire::{Bytes, put_number};
+use crate::wire::{Bytes, ENDS, put_number};
 
 /// What recovery found of a stream.
 #[derive(Default, Clone)]
@@ -15,14 +16,18 @@ pub struct FoundStream {
     runs: VecDeque<Run>,
     /// Numbers below the last for which there is no record.
     missing: RangeSet,
+    unended: Unended,
+    ages: Ages,
 }
 
-/// With this begins a summary. Builds before it take the summary for an invalid one, and read the records.
-const SUMMARY: [u8; 5] = [0; 5];
+/// With this begins a summary. Earlier builds take the summary for an invalid one, and read the records.
+const SUMMARY: [u8; 10] = [0; 10];
 
 impl Outbox {
     /// The content of one segment: for each stream its number, the first number, the distance to the last, the offset
-    /// of the first, the count, the cost, the time of the oldest, and the distance to that of the newest.
+    /// of the first, the count, the cost, the time of the oldest, the distance to that of the newest, and the numbers
+    /// that are not the last part of their message: the count of ranges, then for each the distance of its first number
+    /// to the number before, and how many more it has.
     pub fn summary(&self, segment: u64) -> Vec<u8> {
         let mut to = Vec::new();
         for (number, stream) in &self.streams {
@@ -39,6 +44,14 @@ impl Outbox {
                 {
                     put_number(&mut to, value);
                 }
+                let unended: Vec<(u64, u64)> = stream.unended.within(first, last).collect();
+                put_number(&mut to, unended.len() as u64);
+                let mut before = first;
+                for (from, upto) in unended {
+                    put_number(&mut to, from - before);
+                    put_number(&mut to, upto - from);
+                    before = upto;
+                }
             }
         }
         to
@@ -47,8 +60,11 @@ impl Outbox {
     /// Reads a summary of a segment. False: the records must be read.
     pub fn find_summary(&mut self, segment: u64, summary: &[u8]) -> bool {
         let Some(runs) = read_summary(segment, summary) else { return false };
-        for (number, run) in runs {
-            self.found.entry(number).or_default().push(run);
+        for (number, run, unended) in runs {
+            let found = self.found.entry(number).or_default();
+            found.push(run);
+            found.ages.add(run.first, run.oldest_ms);
+            found.unended.append(&unended);
         }
         true
     }
@@ -104,8 +120,11 @@ impl Stream {
     fn recover(&mut self, found: FoundStream) {
         let last = found.last();
         self.record.last = self.record.last.max(last);
-        self.missing = found.missing;
+        (self.missing, self.unended, self.ages) = (found.missing, found.unended, found.ages);
         self.missing.add(last + 1, self.record.last);
+        let gone_upto = self.gone().all_upto();
+        self.unended.forget_upto(gone_upto);
+        self.ages.forget_upto(gone_upto);
         let upto = self.record.done.all_upto();
         self.runs = found.runs.into_iter().filter(|run| run.last > upto).collect();
     }
@@ -119,6 +138,10 @@ impl FoundStream {
 
     fn find(&mut self, seq: u64, logged: &Logged) {
         self.missing.add(self.last() + 1, seq - 1);
+        self.ages.add(seq, logged.accepted_ms);
+        if logged.flags & ENDS == 0 {
+            self.unended.add(seq, seq);
+        }
         extend(&mut self.runs, seq, logged, true);
     }
 
@@ -130,15 +153,18 @@ impl FoundStream {
     fn upto(self, upto: u64) -> FoundStream {
         let mut missing = RangeSet::default();
         missing.add_all(&self.missing, upto);
-        FoundStream { runs: self.runs.into_iter().filter_map(|run| run.clipped(upto)).collect(), missing }
+        let runs = self.runs.into_iter().filter_map(|run| run.clipped(upto)).collect();
+        FoundStream { runs, missing, unended: self.unended.upto(upto), ages: self.ages.upto(upto) }
     }
 
     /// The messages of both; those of `other` have higher numbers.
     fn with(mut self, other: FoundStream) -> FoundStream {
         let last = self.last();
+        self.unended.append(&other.unended);
         for run in other.runs {
             self.push(run);
         }
+        self.ages.append(&other.ages);
         for (first, end) in other.missing.later().iter().filter(|(first, _)| *first > last) {
             self.missing.add(*first, *end);
         }
@@ -147,7 +173,7 @@ impl FoundStream {
 }
 
 /// None: it is of an earlier format, or does not say which numbers are missing, which only the records do.
-fn read_summary(segment: u64, summary: &[u8]) -> Option<Vec<(u32, Run)>> {
+fn read_summary(segment: u64, summary: &[u8]) -> Option<Vec<(u32, Run, Unended)>> {
     if summary.is_empty() {
         return Some(Vec::new());
     }
@@ -160,7 +186,14 @@ fn read_summary(segment: u64, summary: &[u8]) -> Option<Vec<(u32, Run)>> {
         let count = next().filter(|count| *count == more.saturating_add(1))?;
         let (cost, oldest_ms, time) = (next()?, next()?, next()?);
         let (last, newest_ms) = (first.saturating_add(more), oldest_ms.saturating_add(time));
-        runs.push((number, Run { segment, at, first, last, count, cost, oldest_ms, newest_ms }));
+        let (mut unended, mut before) = (Unended::default(), first);
+        for _ in 0..next()? {
+            let from = before.checked_add(next()?)?;
+            before = from.checked_add(next()?)?;
+            unended.add(from, before);
+        }
+        let run = Run { segment, at, first, last, count, cost, oldest_ms, newest_ms };
+        runs.push((number, run, unended));
     }
     Some(runs)
 }

@@ -13,6 +13,7 @@ pub struct Logged {
     pub bytes: u64,
     /// When it was accepted.
     pub accepted_ms: u64,
+    pub flags: u8,
 }
 
 /// The messages of a stream in one segment.

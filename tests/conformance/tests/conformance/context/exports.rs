@@ -30,6 +30,7 @@ const DRAFT: &str = "
 /// The interface of guaranteed delivery; libzmq exports none of it.
 const DELIVERY: &str = "
     pinnace_client_pending_by_peer pinnace_cursor_schema pinnace_delivery_cursor
+    pinnace_client_statistics_json pinnace_client_statistics_prometheus pinnace_client_metrics_address
     pinnace_client_addresses pinnace_client_clear_addresses pinnace_client_clear_pending
     pinnace_client_options_curve pinnace_client_options_trust pinnace_client_registry_error
     pinnace_delivery_in_progress pinnace_client_close pinnace_client_endpoint pinnace_client_error pinnace_client_listen

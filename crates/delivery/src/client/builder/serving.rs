@@ -1,0 +1,31 @@
+//! The statistics of a client that starts.
+
+use std::sync::{Arc, Mutex};
+
+use super::Builder;
+use crate::Error;
+use crate::environment::now;
+use crate::inbox::Inbox;
+use crate::instance::Instance;
+use crate::statistics::{ClientSource, Collector, StatisticsServer};
+
+/// A client's server of statistics, if there is one.
+pub type Server = Mutex<Option<StatisticsServer>>;
+
+impl Builder {
+    pub(super) fn collector(&self, client: u32, inbox: &Arc<Inbox>) -> Arc<Collector> {
+        let (name, memory_limit) = (self.name.clone(), self.memory_limit);
+        Arc::new(Collector { client, name, inbox: inbox.clone(), started: now(), memory_limit })
+    }
+
+    /// Serves the statistics, if that is set.
+    pub(super) fn serve(
+        &self,
+        collector: &Arc<Collector>,
+        instance: &Arc<Instance>,
+    ) -> Result<Server, Error> {
+        let (collector, instance) = (collector.clone(), Arc::downgrade(instance));
+        let serve = |address: &String| StatisticsServer::start(address, ClientSource { collector, instance });
+        Ok(Mutex::new(self.metrics.as_ref().map(serve).transpose()?))
+    }
+}
