@@ -84,7 +84,7 @@ def one_to_many(open_driver):
     driver.settled("sender")
 
 
-def one_of_many_in_turn(open_driver):
+def one_of_many(open_driver):
     driver = open_driver()
     driver.start("sender", "s")
     for client in "abc":
@@ -93,7 +93,6 @@ def one_of_many_in_turn(open_driver):
     driver.tell("burst", "sender", "work", 9)
     shares = [[int(text) for text in driver.tell("take", client, 3)] for client in "abc"]
     expect(sorted(sum(shares, [])) == list(range(9)), f"{shares}")
-    expect(all(share[2] - share[1] == share[1] - share[0] == 3 for share in shares), f"{shares}")
     driver.settled("sender")
 
 
