@@ -14,7 +14,7 @@ COMMAND ?= $(if $(LIBRARY),,$(CURDIR)/target/release/pinnace)
 help:
 	@echo 'make build             the library and the command, staged as an installation below target/stage'
 	@echo 'make demo              two million messages between two processes, compared with libzmq and other means'
-	@echo 'make demo-delivery     guaranteed delivery between two processes; the receiver is killed in the middle'
+	@echo 'make demo-delivery     guaranteed delivery: receivers, subscribers and workers are killed, and all is counted'
 	@echo 'make test              all tests; installs the required packages first'
 	@echo 'make check             the short form: format, lints, the crates, conformance over one transport'
 	@echo 'tools/test WORD        the steps of make test with the word in their name'
