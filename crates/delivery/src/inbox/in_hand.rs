@@ -64,7 +64,9 @@ impl Inbox {
         // Its time limit may have ended: then it has failed already.
         if state.take_back(&message) {
             let index = message.parts.first().frame.origin.flow;
+            let before = super::Message { deliveries: message.deliveries - 1, ..message.clone() };
             state.flows[index].give_back(message);
+            self.take_back_count(&mut state, &before);
             state.list(index);
             self.tell_arrived(state);
         }
@@ -114,6 +116,7 @@ impl Inbox {
     /// The store has failed: no more progress reaches the disk.
     pub fn recording_failed(&self) {
         self.lock().recording = Recording::Failed;
+        self.attempt_recorded();
         self.settled.tell();
     }
 

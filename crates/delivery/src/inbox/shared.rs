@@ -229,6 +229,7 @@ impl Inbox {
 
     /// The client ends: returns all messages of shared streams that no handler has.
     pub fn return_all(&self) -> Vec<Held> {
+        // The caller has called `cancel_attempt`, so none is set aside.
         let mut state = self.lock();
         let put_off: Vec<Message> = std::mem::take(&mut state.later).into_values().collect();
         let mut returned = Vec::new();
