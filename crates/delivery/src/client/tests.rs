@@ -356,3 +356,37 @@ fn deliveries_are_counted_over_power_cuts() {
     sender.wait_pending(letters, soon()).unwrap();
     assert_eq!(counts(&client), (true, vec![]));
 }
+
+/// A message that was recorded for a handler which then asks for none does not wait for it.
+#[test]
+fn what_is_recorded_and_not_taken_goes_to_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut receiver, mut other) = (Powered::new("receiver", 2), Powered::new("other", 3));
+    let start = |powered: &mut Powered| {
+        let other = format!("ipc://{}/other", dir.path().display());
+        let builder = powered.builder(dir.path()).peer("other", &other, &["news"]).max_deliveries(3);
+        let instance = Instance::over(Arc::new(powered.disk.clone()), builder.settings()).unwrap();
+        powered.client.insert(Arc::new(builder.start_in(&Arc::new(instance)).unwrap())).clone()
+    };
+    let sender = start(&mut Powered::new("sender", 1));
+    drop(start(&mut receiver));
+    receiver.cut();
+    let client = start(&mut receiver);
+    sender.send_to("news", b"one").unwrap();
+    let counts = || client.instance.store.begin_receiving(client.record.number).1;
+    let until = soon().unwrap();
+    while counts().is_empty() {
+        assert!(Instant::now() < until, "it is not recorded");
+        // The first call asks for it; the one that finds it waiting has it recorded.
+        if !client.inbox.is_aside() {
+            assert_eq!(client.recv(Some(Instant::now())).err(), Some(Error::TimedOut));
+        }
+    }
+    let other = start(&mut other);
+    let delivery = other.recv(soon()).unwrap();
+    assert_eq!((delivery.body(), delivery.deliveries()), (&b"one"[..], 1));
+    delivery.ack();
+    sender.wait_pending(0, soon()).unwrap();
+    assert_eq!(counts().iter().map(|count| count.deliveries).collect::<Vec<u32>>(), [0]);
+    assert_eq!(client.waiting_cost(), 0);
+}

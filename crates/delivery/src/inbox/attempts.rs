@@ -10,10 +10,10 @@ use std::sync::MutexGuard;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use pinnace_stream::RangeSet;
+use pinnace_stream::{RETURN_AFTER, RangeSet};
 
 use super::waiting::Recording;
-use super::{Inbox, Message, Waiting};
+use super::{Held, Inbox, Message, Waiting};
 use crate::environment::now;
 use crate::store::{Attempt, Incoming};
 use crate::wire::Verdict;
@@ -41,6 +41,9 @@ pub struct Counts {
 struct Aside {
     message: Message,
     is_recorded: bool,
+    since: Instant,
+    /// No handler of this process had it.
+    is_new: bool,
 }
 
 struct Suspect {
@@ -128,7 +131,7 @@ impl Inbox {
     /// Decides whether a message can be handed out now.
     pub(super) fn admit(&self, state: &mut MutexGuard<'_, Waiting>, mut message: Message) -> Admission {
         let Some(most) = self.retry.deliveries else { return Admission::HandOut(message) };
-        let key = key_of(&message);
+        let (key, is_new) = (key_of(&message), message.deliveries == 1);
         if let Some(before) = state.counts.loaded.remove(&key) {
             message.deliveries += before;
             state.counts.recorded.insert(key, before);
@@ -146,7 +149,7 @@ impl Inbox {
             return Admission::HandOut(message);
         }
         state.news.attempt = Some(attempt_of(&message));
-        state.counts.aside = Some(Aside { message, is_recorded: false });
+        state.counts.aside = Some(Aside { message, is_recorded: false, since: now(), is_new });
         self.tell_once(state);
         Admission::Aside
     }
@@ -201,6 +204,39 @@ impl Inbox {
         state.counts.recorded.insert((of, last), deliveries);
         state.ready.enqueue(index);
         self.tell_arrived(state);
+    }
+
+    /// Returns a message of a shared stream to its sender that was set aside and has waited too long for a handler.
+    /// Returns also when to call this again.
+    pub(super) fn return_aside(
+        &self,
+        state: &mut MutexGuard<'_, Waiting>,
+        time: Instant,
+    ) -> (Option<Held>, Option<Instant>) {
+        let Waiting { flows, counts, .. } = &mut **state;
+        let Some(aside) = counts.aside.as_ref().filter(|aside| aside.is_new) else { return (None, None) };
+        let index = aside.message.parts.first().frame.origin.flow;
+        if flows[index].shared.is_none() {
+            return (None, None);
+        }
+        let due = aside.since + RETURN_AFTER;
+        if due > time || !aside.is_recorded {
+            return (None, Some(due.max(time + Duration::from_millis(1))));
+        }
+        let Some(Aside { message, .. }) = counts.aside.take() else { return (None, None) };
+        let message = Message { deliveries: message.deliveries - 1, ..message };
+        counts.recorded.remove(&key_of(&message));
+        // It may come again.
+        counts.loaded.insert(key_of(&message), message.deliveries);
+        state.credit(&message);
+        self.count(state, &message);
+        (state.flows[index].return_one(message), None)
+    }
+
+    /// Returns true if a message is set aside.
+    #[cfg(test)]
+    pub fn is_aside(&self) -> bool {
+        self.lock().counts.aside.is_some()
     }
 
     /// The client ends: takes the message back that was set aside for a handler. Its count is one too high.
