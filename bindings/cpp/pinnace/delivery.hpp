@@ -87,7 +87,7 @@ class Delivery {
     }
     std::string_view from() const { return text(pinnace_delivery_from(handle_)); }
     std::string_view topic() const { return text(pinnace_delivery_topic(handle_)); }
-    /* Number of deliveries since the receiver was started, this one included. */
+    /* Number of deliveries, this one included; with max_deliveries also those recorded before a crash. */
     std::uint64_t deliveries() const { return pinnace_delivery_deliveries(handle_); }
     /* When it was accepted, by the sender's clock. */
     std::chrono::system_clock::time_point accepted() const {

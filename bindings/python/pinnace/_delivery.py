@@ -104,7 +104,7 @@ class Delivery:
 
     @property
     def deliveries(self) -> int:
-        """Number of deliveries since the receiver was started, this one included."""
+        """Number of deliveries, this one included; with `max_deliveries` also those recorded before a crash."""
         self._look()
         return int(lib.pinnace_delivery_deliveries(self._handle))
 

@@ -216,7 +216,7 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   interval_ms        for PINNACE_INTERVAL: the longest delay until a message is on the disk [100]
  *   retry_first_ms     delay before the first redelivery of a failed message [100]; doubles each time,
  *   retry_most_ms      up to this [60000]
- *   max_deliveries     deliveries after which a message is given up [0: never]
+ *   max_deliveries     deliveries, also over crashes, after which a message is given up [0: never]
  *   ack_within_ms      how long a handler may take before its message has failed [0: no limit]
  *   reassign_after_ms  how long a message sent to one of many waits for its receiver [30000; 0: no limit]
  *   durable            0: subscriptions end with the process, and nothing is kept while the client is away [1]

@@ -222,7 +222,8 @@ pub struct DeliverRecv {
     /// DELIVERY_CONTENT_TYPE, DELIVERY_TRACEPARENT and DELIVERY_TRACESTATE
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["json", "raw", "null"])]
     pub exec: Option<OsString>,
-    /// Give a message up after this many deliveries; its sender keeps it as a dead letter [default: never]
+    /// Give a message up after this many deliveries, also over crashes; its sender keeps it as a dead letter
+    /// [default: never]
     #[arg(long, value_name = "DELIVERIES", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_deliveries: Option<u32>,
     /// Print each message as a line of JSON: from, topic, accepted_ms (since 1970), deliveries, body ({"base64":"..."}

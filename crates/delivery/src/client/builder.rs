@@ -238,7 +238,7 @@ impl Builder {
     }
 
     /// Gives a message up after this many deliveries. Its sender keeps it as a dead letter, sent on the topic with
-    /// `.dead` appended. By default no message is given up.
+    /// `.dead` appended. Deliveries are counted over crashes then. By default no message is given up.
     pub fn max_deliveries(mut self, deliveries: u32) -> Builder {
         self.retry.deliveries = Some(deliveries.max(1));
         self
@@ -362,8 +362,8 @@ impl Builder {
         let inbox =
             Arc::new(Inbox::new(self.retry, self.largest, Box::new(move || doorbell.ring_for(number))));
         if self.presence == Presence::Member {
-            let settings = self.sender_settings(registry.as_deref());
-            instance.store.set_sender_settings(record.number, &settings)?;
+            instance.store.set_sender_settings(number, &self.sender_settings(registry.as_deref()))?;
+            inbox.load_counts(instance.store.begin_receiving(number));
         } else {
             inbox.close();
         }

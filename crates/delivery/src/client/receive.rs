@@ -117,7 +117,8 @@ impl Delivery {
         self.message().map_or(0, |message| message.parts.first().accepted_ms)
     }
 
-    /// How often it was delivered since this client was started, including this time.
+    /// How often it was delivered, including this time: since this client was started and, with
+    /// [`Builder::max_deliveries`](super::Builder::max_deliveries), before that, as far as it was recorded.
     pub fn deliveries(&self) -> u32 {
         self.message().map_or(0, |message| message.deliveries)
     }

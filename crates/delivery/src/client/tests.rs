@@ -307,3 +307,86 @@ fn ids_count_for_a_while() {
         }
     }
 }
+
+/// Deliveries are counted over power cuts; and not recorded in advance after an orderly end.
+#[test]
+fn deliveries_are_counted_over_power_cuts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut sender, mut receiver) = (Powered::new("sender", 1), Powered::new("receiver", 2));
+    let start = |powered: &mut Powered| {
+        let builder = powered.builder(dir.path()).max_deliveries(3);
+        let instance = Instance::over(Arc::new(powered.disk.clone()), builder.settings()).unwrap();
+        powered.client.insert(Arc::new(builder.start_in(&Arc::new(instance)).unwrap())).clone()
+    };
+    // Whether the process before ended in order, and the counts that the store has.
+    let counts = |client: &Client| {
+        let (was_clean, counts) = client.instance.store.begin_receiving(client.record.number);
+        (was_clean, counts.iter().map(|count| count.deliveries).collect::<Vec<u32>>())
+    };
+    let sender = sender.start(dir.path());
+    sender.send_to("news", b"deadly").unwrap();
+    sender.send_to("news", b"next").unwrap();
+    for (life, expected) in [(1, vec![]), (1, vec![1]), (2, vec![2]), (3, vec![3])] {
+        let client = start(&mut receiver);
+        let delivery = client.recv(soon()).unwrap();
+        assert_eq!((delivery.body(), delivery.deliveries()), (&b"deadly"[..], life));
+        assert_eq!(counts(&client), (expected.is_empty(), expected));
+        receiver.cut();
+    }
+    let client = start(&mut receiver);
+    let delivery = client.recv(soon()).unwrap();
+    assert_eq!((delivery.body(), delivery.deliveries()), (&b"next"[..], 1));
+    delivery.ack();
+    // The dead letter is left, for which there is no receiver.
+    sender.wait_pending(1, soon()).unwrap();
+    let letters = sender.pending();
+    assert_eq!(letters, 1);
+    // It ends in order: the next one records nothing in advance, but what has failed.
+    drop((client, receiver.client.take()));
+    let client = start(&mut receiver);
+    sender.send_to("news", b"more").unwrap();
+    let delivery = client.recv(soon()).unwrap();
+    assert_eq!((delivery.deliveries(), counts(&client)), (1, (true, vec![])));
+    drop((delivery, client, receiver.client.take()));
+    let client = start(&mut receiver);
+    let delivery = client.recv(soon()).unwrap();
+    assert_eq!((delivery.body(), delivery.deliveries()), (&b"more"[..], 2), "it has failed once");
+    assert_eq!(counts(&client), (true, vec![2]));
+    delivery.ack();
+    sender.wait_pending(letters, soon()).unwrap();
+    assert_eq!(counts(&client), (true, vec![]));
+}
+
+/// A message that was recorded for a handler which then asks for none does not wait for it.
+#[test]
+fn what_is_recorded_and_not_taken_goes_to_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut receiver, mut other) = (Powered::new("receiver", 2), Powered::new("other", 3));
+    let start = |powered: &mut Powered| {
+        let other = format!("ipc://{}/other", dir.path().display());
+        let builder = powered.builder(dir.path()).peer("other", &other, &["news"]).max_deliveries(3);
+        let instance = Instance::over(Arc::new(powered.disk.clone()), builder.settings()).unwrap();
+        powered.client.insert(Arc::new(builder.start_in(&Arc::new(instance)).unwrap())).clone()
+    };
+    let sender = start(&mut Powered::new("sender", 1));
+    drop(start(&mut receiver));
+    receiver.cut();
+    let client = start(&mut receiver);
+    sender.send_to("news", b"one").unwrap();
+    let counts = || client.instance.store.begin_receiving(client.record.number).1;
+    let until = soon().unwrap();
+    while counts().is_empty() {
+        assert!(Instant::now() < until, "it is not recorded");
+        // The first call asks for it; the one that finds it waiting has it recorded.
+        if !client.inbox.is_aside() {
+            assert_eq!(client.recv(Some(Instant::now())).err(), Some(Error::TimedOut));
+        }
+    }
+    let other = start(&mut other);
+    let delivery = other.recv(soon()).unwrap();
+    assert_eq!((delivery.body(), delivery.deliveries()), (&b"one"[..], 1));
+    delivery.ack();
+    sender.wait_pending(0, soon()).unwrap();
+    assert_eq!(counts().iter().map(|count| count.deliveries).collect::<Vec<u32>>(), [0]);
+    assert_eq!(client.waiting_cost(), 0);
+}

@@ -55,7 +55,7 @@ pub struct Taken {
 #[derive(Clone)]
 pub struct Message {
     pub parts: Parts,
-    /// Its deliveries since this client was started, including this one.
+    /// Its deliveries, including this one; those before this process as far as they were recorded.
     pub deliveries: u32,
     /// The key of this delivery's time limit, if it has one.
     pub watch: Option<u64>,

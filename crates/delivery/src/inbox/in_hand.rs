@@ -66,7 +66,9 @@ impl Inbox {
         if state.take_back(&message) {
             let index = message.parts.first().frame.origin.flow;
             state.flows[index].counts.give_back(&message);
+            let before = super::Message { deliveries: message.deliveries - 1, ..message.clone() };
             state.flows[index].give_back(message);
+            self.take_back_count(&mut state, &before);
             state.list(index);
             self.tell_arrived(state);
         }
@@ -116,6 +118,7 @@ impl Inbox {
     /// The store has failed: no more progress reaches the disk.
     pub fn recording_failed(&self) {
         self.lock().recording = Recording::Failed;
+        self.attempt_recorded();
         self.settled.tell();
     }
 

@@ -3,6 +3,7 @@
 //! A stream's messages are delivered in order. A message that failed is delivered next again, after a pause of its
 //! stream; one that is put off lets later ones pass. Streams take turns.
 
+mod attempts;
 mod counts;
 mod flow;
 mod in_hand;
@@ -26,6 +27,7 @@ use crate::environment::{now, now_ms, random};
 use crate::signal::{Patience, Signal};
 use crate::store::Incoming;
 use crate::wire::{COST, FromSender, Verdict};
+use attempts::Admission;
 use flow::Taken;
 pub use flow::{Message, Parts};
 pub use news::InboxNews;
@@ -225,6 +227,7 @@ impl Inbox {
             flow.settled = flow.settled.max(gone.all_upto());
         }
         if flow.mark_gone(gone) {
+            state.counts.forget(&origin.of, gone);
             state.note(origin.flow);
             self.tell_once(&mut state);
         }
@@ -291,7 +294,7 @@ impl Inbox {
             return None;
         }
         let due = self.wake(&mut state);
-        if !state.ready.is_empty() {
+        if state.is_ready() {
             self.tell_arrived(state);
         }
         due
@@ -308,7 +311,11 @@ impl Inbox {
     }
 
     fn pop(&self, state: &mut MutexGuard<'_, Waiting>, handler: Option<ThreadId>) -> Option<Message> {
-        while let Some(index) = state.ready.take() {
+        if state.counts.is_waiting() {
+            return None;
+        }
+        let mut first = state.release_aside();
+        while let Some(index) = first.take().or_else(|| state.ready.take()) {
             let flow = &mut state.flows[index];
             if flow.held_until.is_some() {
                 continue;
@@ -329,18 +336,13 @@ impl Inbox {
                 state.news.pay_back(sender, bytes);
             }
             self.ask_more(state, index);
-            if let Some(mut message) = message {
+            if let Some(message) = message {
                 state.list(index);
-                if let Some(within) = self.retry.within {
-                    if state.limits.is_empty() {
-                        // The peer loop must watch the time for the handler.
-                        (self.tell)();
-                    }
-                    state.watch(&mut message, now() + within);
+                match self.admit(state, message) {
+                    Admission::HandOut(message) => return Some(self.hand_out(state, message, handler)),
+                    Admission::Aside => return None,
+                    Admission::GivenUp => {}
                 }
-                message.handler = handler;
-                state.hand_out(&message);
-                return Some(message);
             }
         }
         self.ask(state);
@@ -353,6 +355,7 @@ impl Inbox {
         let index = message.parts.first().frame.origin.flow;
         self.note_settled(&mut state, message);
         state.take_back(message);
+        state.counts.settle(message);
         if state.flows[index].acceptance.done().contains(message.parts.last_seq()) {
             return;
         }
@@ -379,6 +382,7 @@ impl Inbox {
         if self.is_last(&message) {
             return self.give_up_in(state, &message, Verdict::Deliveries);
         }
+        self.count(state, &message);
         if self.retry.skips {
             return state.put_off(self.retry.wait(message.deliveries), message);
         }
@@ -400,6 +404,7 @@ impl Inbox {
         if self.is_last(&message) {
             return self.give_up_in(&mut state, &message, Verdict::Deliveries);
         }
+        self.count(&mut state, &message);
         state.put_off(delay.unwrap_or_else(|| self.retry.wait(message.deliveries)), message);
         self.tell_arrived(state);
     }
@@ -416,10 +421,6 @@ impl Inbox {
         }
     }
 
-    fn is_last(&self, message: &Message) -> bool {
-        self.retry.deliveries.is_some_and(|most| message.deliveries >= most)
-    }
-
     /// Gives up a message; its sender keeps it as a dead letter.
     pub fn give_up(&self, message: &Message, verdict: Verdict) {
         let mut state = self.lock();
@@ -430,6 +431,7 @@ impl Inbox {
     }
 
     fn give_up_in(&self, state: &mut MutexGuard<'_, Waiting>, message: &Message, verdict: Verdict) {
+        state.counts.settle(message);
         let origin = message.parts.first().frame.origin.clone();
         let (last, given_up) = state.flows[origin.flow].give_up(message, verdict);
         state.news.given_up.push((origin.of, last, given_up));

@@ -3,7 +3,7 @@
 use pinnace_stream::RangeSet;
 
 use super::{GivenUp, Want};
-use crate::store::Incoming;
+use crate::store::{Attempt, Incoming};
 use crate::wire::Id;
 
 /// Work for the peer loop.
@@ -21,6 +21,10 @@ pub struct InboxNews {
     pub wants: Vec<Want>,
     /// Streams that were parked, and the number after which the sender is to go on.
     pub resumed: Vec<(Incoming, u64)>,
+    /// The message that was set aside until this count is on the disk.
+    pub attempt: Option<Attempt>,
+    /// Counts to be recorded, of messages that no handler has any more.
+    pub counted: Vec<Attempt>,
     /// Flows to add to `wants`.
     pub(super) asking: Vec<usize>,
 }

@@ -46,7 +46,7 @@ impl Inbox {
         if state.readiness != Readiness::Clear {
             return;
         }
-        if state.closed || !state.ready.is_empty() {
+        if state.closed || state.is_ready() {
             state.readiness = Readiness::Readable;
             self.descriptor.get().into_iter().for_each(WakeFd::signal);
         }

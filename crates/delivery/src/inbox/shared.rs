@@ -138,6 +138,12 @@ impl Flow {
         }
     }
 
+    /// Returns a message that no handler has.
+    pub(super) fn return_one(&mut self, message: Message) -> Option<Held> {
+        self.return_failed(vec![message]);
+        self.report(0, RangeSet::default())
+    }
+
     /// As `want`, for a flow that was listed in `InboxNews::asking`.
     pub(super) fn asked(&mut self) -> Option<Want> {
         self.shared.as_mut()?.is_asking = false;
@@ -211,7 +217,9 @@ impl Inbox {
     /// Returns the messages of shared streams that have waited for too long, and when to call this again.
     pub fn return_waiting(&self) -> (Vec<Held>, Option<Instant>) {
         let mut state = self.lock();
-        let (time, mut returned, mut next) = (now(), Vec::new(), None);
+        let time = now();
+        let (aside, mut next) = self.return_aside(&mut state, time);
+        let mut returned: Vec<Held> = aside.into_iter().collect();
         for at in 0..state.shared.len() {
             let index = state.shared[at];
             let flow = &mut state.flows[index];
@@ -231,6 +239,7 @@ impl Inbox {
 
     /// The client ends: returns all messages of shared streams that no handler has.
     pub fn return_all(&self) -> Vec<Held> {
+        // The caller has called `cancel_attempt`, so none is set aside.
         let mut state = self.lock();
         let put_off: Vec<Message> = std::mem::take(&mut state.later).into_values().collect();
         let mut returned = Vec::new();

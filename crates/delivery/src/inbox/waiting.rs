@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use pinnace_stream::RoundRobin;
 
+use super::attempts::Counts;
 use super::counts::FlowCounts;
 use super::flow::{Flow, Message, Parts};
 use super::in_hand::InHand;
@@ -50,6 +51,7 @@ pub struct Waiting {
     pub last_watch: u64,
     pub in_hand: InHand,
     pub recording: Recording,
+    pub counts: Counts,
     /// Tasks waiting for a message.
     pub tasks: Vec<Waker>,
     pub readiness: Readiness,
@@ -130,6 +132,11 @@ impl Waiting {
             self.flows[index].origin = origin();
         }
         (index, index == next)
+    }
+
+    /// Returns true if a message can be handed out.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty() && !self.counts.is_waiting()
     }
 
     pub fn list(&mut self, index: usize) {

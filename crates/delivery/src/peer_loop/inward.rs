@@ -15,7 +15,8 @@ use super::strangers::Strangers;
 use super::{Listening, Notify, TRY_AGAIN_AFTER};
 use crate::environment::{credit_limits, now};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
-use crate::store::{Incoming, RetainLimits, Store, records};
+use crate::log::Urgency;
+use crate::store::{Attempt, Incoming, RetainLimits, Store, records};
 use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, WINDOW, answer_to};
 
 /// How long a client being removed waits for its last acknowledgements: first for the disk, then for sending.
@@ -60,6 +61,9 @@ pub struct Inward {
     /// Progress to be logged, and when.
     unnoted: Vec<(Incoming, RangeSet)>,
     note_at: Option<Instant>,
+    /// The count of a message that the inbox has set aside: to be logged, and then the batch that has it.
+    attempt: Option<Attempt>,
+    attempt_in: Option<u64>,
     /// The inbox waits to hear that its progress is on the disk.
     to_report: bool,
     /// When messages of shared streams have waited for too long, if some wait.
@@ -70,6 +74,7 @@ impl Inward {
     pub fn new(listening: Listening) -> Inward {
         let Listening { client, listener, inbox, keys, notify, patience, limits } = listening;
         let (strangers, sessions, held, noted, unnoted, note_at, to_report, return_at) = Default::default();
+        let (attempt, attempt_in) = Default::default();
         Inward {
             client,
             listener,
@@ -84,6 +89,8 @@ impl Inward {
             noted,
             unnoted,
             note_at,
+            attempt,
+            attempt_in,
             to_report,
             return_at,
         }
@@ -94,9 +101,9 @@ impl Inward {
         self.sessions.values().map(|session| session.name.as_str())
     }
 
-    /// Returns true if acknowledgements wait for the disk.
+    /// Returns true if acknowledgements, or a message that was set aside, wait for the disk.
     pub fn has_noted(&self) -> bool {
-        !self.noted.is_empty()
+        !self.noted.is_empty() || self.attempt_in.is_some()
     }
 
     /// Takes received frames, at most `most`. Returns false if there were none.
@@ -298,19 +305,25 @@ impl Inward {
                 (None, None) => self.acknowledge_one(&of, done),
             }
         }
-        if self.is_note_due() { self.note(store) } else { Ok(()) }
+        for counted in news.counted {
+            // If this fails, the count is recorded with the next checkpoint.
+            let _ = store.count_attempt(&mut store.lock(), Urgency::Control, counted);
+        }
+        let is_awaited = news.attempt.is_some();
+        self.attempt = news.attempt.or(self.attempt);
+        if is_awaited || self.is_note_due() { self.note(store) } else { Ok(()) }
     }
 
     /// When progress is to be logged, if there is any.
     pub fn note_at(&self) -> Option<Instant> {
-        (!self.unnoted.is_empty()).then(|| self.note_at.unwrap_or_else(now))
+        (!self.unnoted.is_empty() || self.attempt.is_some()).then(|| self.note_at.unwrap_or_else(now))
     }
 
     pub fn is_note_due(&self) -> bool {
         self.note_at().is_some_and(|at| at <= now())
     }
 
-    /// Logs the progress.
+    /// Logs the progress; then the count of the message that was set aside, whose handler may kill this process.
     fn note(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
         self.note_at = Some(now() + TRY_AGAIN_AFTER);
         while let Some((of, done)) = self.unnoted.last().cloned() {
@@ -323,6 +336,10 @@ impl Inward {
             self.unnoted.pop();
             self.noted.push((batch, of, done));
         }
+        if let Some(attempt) = self.attempt {
+            self.attempt_in = Some(store.count_attempt(&mut store.lock(), Urgency::Note, attempt)?);
+            self.attempt = None;
+        }
         self.note_at = Some(now() + NOTE_EVERY);
         Ok(())
     }
@@ -330,6 +347,10 @@ impl Inward {
     /// Logs the last progress, and acknowledges it once it is on the disk: the senders may wait for that, and this
     /// client may never return. What no handler has goes back to senders that have other receivers for it.
     pub fn say_last(&mut self, store: &Store) {
+        self.attempt = None;
+        if let Some(counted) = self.inbox.cancel_attempt() {
+            let _ = store.count_attempt(&mut store.lock(), Urgency::Control, counted);
+        }
         // Messages that cannot be logged as handled are delivered again.
         let _ = self.note(store);
         let last = self.noted.iter().map(|(batch, ..)| *batch).max();
@@ -338,6 +359,8 @@ impl Inward {
             self.acknowledge(batch);
         }
         let returned = self.say_returned();
+        // Without the record, the next process only counts more carefully.
+        let _ = store.record_end(self.client.number);
         if last.is_some() || returned {
             self.listener.set_linger(LAST_WORD);
         }
@@ -348,6 +371,9 @@ impl Inward {
         let noted = std::mem::take(&mut self.noted);
         let (ready, waiting) = noted.into_iter().partition(|(batch, ..)| *batch <= durable);
         self.noted = waiting;
+        if self.attempt_in.take_if(|batch| *batch <= durable).is_some() {
+            self.inbox.attempt_recorded();
+        }
         let ready: Vec<(u64, Incoming, RangeSet)> = ready;
         for (_, of, done) in ready {
             self.acknowledge_one(&of, done);

@@ -34,6 +34,7 @@ impl Store {
         let old = client.openings.len().saturating_sub(OPENINGS);
         client.openings.drain(..old);
         let client = client.clone();
+        state.begin_attempts(client.number, found.is_none());
         // `Note`: neither starting nor receiving may wait for a file.
         let batch = self.append(&mut state, Urgency::Note, CLIENT, &[&client.write()])?;
         drop(state);

@@ -3,6 +3,7 @@
 //! The state is behind one lock and in one log. Every change is made to both under the lock, so the log has the order
 //! of events.
 
+mod attempts;
 mod identity;
 mod messages;
 mod outbox;
@@ -22,14 +23,15 @@ use std::time::Duration;
 use foldhash::HashSet;
 use pinnace_stream::RangeSet;
 use records::{
-    CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, SENT, SETTINGS, STREAM,
-    TOPICS,
+    ATTEMPTS, CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, SENT, SETTINGS,
+    STREAM, TOPICS,
 };
 
 use crate::environment::{now, now_ms};
 use crate::log::{self, Checkpointer, Damage, Log, LogError, Position, Replay, Settings, Storage, Urgency};
 use crate::signal::{Patience, Signal};
 use crate::wire::{BEGINS, ENDS, FrameEntry, Id, Opening, VOLATILE};
+pub use attempts::Attempt;
 pub use messages::{Messages, StreamMessage, Wanted};
 pub use outbox::{Cause, EPOCH_SHIFT, Logged, Outbox, Stream};
 pub use retention::RetainLimits;
@@ -56,6 +58,8 @@ pub struct State {
     pub sent: sent::SentIds,
     /// What each client was started with, as recorded.
     settings: HashMap<u32, Vec<u8>>,
+    /// How often each client was handed messages that are not done, over its processes.
+    attempts: HashMap<u32, attempts::DeliveryCounts>,
     /// Streams in the middle of a multi-part message: no other message may be appended to them.
     in_parts: HashSet<u32>,
     /// Streams with a last message that was recovered without its end: the numbers of its first and last parts found.
@@ -344,6 +348,7 @@ impl Store {
 
     /// Logs a client's progress on an incoming stream. Returns the batch.
     pub fn note(&self, state: &mut State, of: &Incoming) -> Result<u64, LogError> {
+        state.forget_attempts(of);
         match state.cursors.get(of).map(records::CursorRecord::write) {
             Some(cursor) => self.append(state, Urgency::Note, CURSOR, &[&cursor]),
             None => Ok(0),
@@ -381,6 +386,7 @@ impl Checkpointer for State {
         for (client, subscriptions) in &self.subscriptions {
             add(TOPICS, &[&subscriptions.write(*client)]);
         }
+        self.write_attempts().for_each(|counts| add(ATTEMPTS, &[&counts]));
         self.sent.write().iter().for_each(|ids| add(SENT, &[ids]));
         self.settings.values().for_each(|record| add(SETTINGS, &[record]));
     }
@@ -440,7 +446,9 @@ impl State {
                 self.outbox.find_done(stream, &done);
             }
             CURSOR => {
-                self.put_cursor(records::CursorRecord::read(payload)?);
+                let cursor = self.put_cursor(records::CursorRecord::read(payload)?);
+                let of = (cursor.client, cursor.sender, cursor.stream);
+                self.forget_attempts(&of);
             }
             KNOWN => {
                 let known = records::Known::read(payload)?;
@@ -450,6 +458,7 @@ impl State {
                 let (client, subscriptions) = records::Subscriptions::read(payload)?;
                 self.subscriptions.insert(client, subscriptions);
             }
+            ATTEMPTS => self.find_attempts(payload)?,
             SETTINGS => return self.find_sender_settings(payload),
             _ => {}
         }
@@ -478,6 +487,7 @@ impl State {
 
     fn find_client(&mut self, client: records::ClientRecord) {
         let at = client.number as usize;
+        self.find_start(client.number);
         if at == self.clients.len() {
             self.clients.push(client);
         } else if let Some(known) = self.clients.get_mut(at) {

@@ -15,6 +15,8 @@
 //!                                                                ; ones, else of one that has begun there (`sent.rs`)
 //! settings = client flags registry reassign age bytes limit [key] trusted peers ; kind 10: what a client was started
 //!            with
+//! attempts = client clean count *(sender stream number deliveries) ; kind 11: how often messages were handed out
+//!            (`attempts.rs`)
 //! trusted  = count *(name key)
 //! peers    = count *(name endpoint count *topic)
 //! ```
@@ -34,6 +36,7 @@ pub const KNOWN: u8 = 7;
 pub const TOPICS: u8 = 8;
 pub const SENT: u8 = 9;
 pub const SETTINGS: u8 = 10;
+pub const ATTEMPTS: u8 = 11;
 
 /// Flags of a stream.
 const LEFT: u8 = 1;

@@ -112,6 +112,10 @@ impl Running {
         self.0.wait().unwrap();
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
     /// Panics if the process has ended by itself.
     pub fn goes_on(&mut self) {
         if let Some(status) = self.0.try_wait().unwrap() {

@@ -2,6 +2,7 @@
 //! handlers, large numbers of clients. In each, messages are numbered and their fate is checked; each reports its
 //! result in one line. FAULTS=long runs more of everything.
 
+mod attempts;
 mod checker;
 mod clocks;
 mod common;
@@ -28,6 +29,7 @@ fn role() {
     match role.split_once(' ').unwrap_or((&role, "")) {
         ("sender", plan) => kills::send(&dir, run, plan.parse().unwrap()),
         ("receiver", plan) => kills::receive(&dir, run, plan.parse().unwrap()),
+        ("crasher", _) => attempts::receive(&dir),
         ("holder", _) => names::hold(&dir, run),
         ("retry-sender", _) => retries::send(&dir),
         ("clock-sender", _) => clocks::send(&dir),
