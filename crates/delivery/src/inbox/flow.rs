@@ -281,8 +281,13 @@ impl Flow {
     /// end because the sender ended in between.
     pub fn next(&mut self, now_ms: impl Fn() -> u64) -> Option<Message> {
         while let Some(mut message) = self.again.pop_front() {
-            // A late handler may have finished it since.
             if self.acceptance.done().contains(message.parts.last_seq()) {
+                // The sender has dropped it meanwhile; or, if it had a time limit, a late handler has finished it.
+                if let Parts::One(part) = &message.parts
+                    && message.watch.is_none()
+                {
+                    self.unpaid.push((part.frame.origin.of.1, part.cost()));
+                }
                 continue;
             }
             // One that was given back may never have reached a handler.

@@ -10,6 +10,7 @@ mod in_hand;
 mod news;
 mod parking;
 mod readiness;
+mod retry;
 mod shared;
 mod waiting;
 
@@ -23,7 +24,7 @@ use pinnace_stream::RangeSet;
 use pinnace_sys::wake::WakeFd;
 
 use crate::Error;
-use crate::environment::{now, now_ms, random};
+use crate::environment::{now, now_ms};
 use crate::signal::{Patience, Signal};
 use crate::store::Incoming;
 use crate::wire::{COST, FromSender, Verdict};
@@ -32,6 +33,7 @@ use flow::Taken;
 pub use flow::{Message, Parts};
 pub use news::InboxNews;
 use readiness::Readiness;
+pub use retry::Retry;
 pub use shared::{Held, Want};
 use waiting::Waiting;
 
@@ -47,20 +49,6 @@ pub struct Inbox {
     largest: usize,
     /// Called at the first news since `take_news`.
     tell: Box<dyn Fn() + Send + Sync>,
-}
-
-/// How to retry messages that failed.
-#[derive(Debug, Clone, Copy)]
-pub struct Retry {
-    /// The pause before the second delivery; each later pause is twice the previous, up to `most`.
-    pub first: Duration,
-    pub most: Duration,
-    /// The number of deliveries after which a message is given up; None: no limit.
-    pub deliveries: Option<u32>,
-    /// How long a handler may take; None: no limit.
-    pub within: Option<Duration>,
-    /// Later messages pass one that failed while it waits.
-    pub skips: bool,
 }
 
 /// The sender and topic of a stream.
@@ -132,15 +120,6 @@ impl Arrived {
 
     pub fn body(&self) -> &[u8] {
         &self.frame.bytes[self.at..self.at + self.len]
-    }
-}
-
-impl Retry {
-    /// The pause after `deliveries` deliveries, randomized by a quarter, so that not all messages retry at once.
-    fn wait(&self, deliveries: u32) -> Duration {
-        let doubled = self.first.saturating_mul(1 << (deliveries - 1).min(20)).min(self.most);
-        let bytes = random::<2>().unwrap_or_default();
-        doubled.mul_f64(0.75 + 0.5 * f64::from(u16::from_le_bytes(bytes)) / 65_536.0)
     }
 }
 
@@ -354,9 +333,14 @@ impl Inbox {
         let mut state = self.lock();
         let index = message.parts.first().frame.origin.flow;
         self.note_settled(&mut state, message);
-        state.take_back(message);
+        let is_last_copy = state.take_back(message);
         state.counts.settle(message);
         if state.flows[index].acceptance.done().contains(message.parts.last_seq()) {
+            // The sender has dropped it meanwhile; or, if there is another copy, a late handler has finished it.
+            if is_last_copy {
+                state.credit(message);
+                self.tell_once(&mut state);
+            }
             return;
         }
         let flow = &mut state.flows[index];

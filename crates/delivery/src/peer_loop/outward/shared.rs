@@ -91,7 +91,8 @@ impl Outward {
         shared.dispatch.join(peer, now());
         // It may have listened earlier, and be ready.
         self.lanes.grant(shared.own_peer, u64::MAX);
-        if is_new && self.lanes.is_connected(peer) {
+        let is_older = self.peer(peer).is_some_and(|peer| !peer.features.has(Features::SHARED));
+        if (is_new || is_older) && self.lanes.is_connected(peer) {
             self.open_shared(store, stream, peer);
         }
     }
