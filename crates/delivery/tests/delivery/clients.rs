@@ -284,6 +284,26 @@ fn threads_do_not_mix_their_messages() {
     sender.wait_pending(0, soon()).unwrap();
 }
 
+/// A message that its sender drops while a handler has it costs no credit any more once it is acknowledged.
+#[test]
+fn what_is_dropped_while_it_is_in_hand_costs_no_credit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = pair(dir.path());
+    let body = vec![7; 900_000];
+    for _ in 0..20 {
+        sender.send_all("news", &body).unwrap();
+        let in_hand = receiver.recv(soon()).unwrap();
+        assert_eq!(sender.clear_pending("news"), Ok(1));
+        // It follows the news of that.
+        sender.send_all("news", b"next").unwrap();
+        let next = receiver.recv(soon()).unwrap();
+        assert_eq!((in_hand.body().len(), next.body()), (body.len(), &b"next"[..]));
+        next.ack();
+        sender.wait_pending(0, soon()).unwrap();
+        in_hand.ack();
+    }
+}
+
 #[test]
 fn what_expires_while_it_waits_costs_no_credit() {
     let dir = tempfile::tempdir().unwrap();
