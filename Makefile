@@ -24,6 +24,7 @@ help:
 	@echo 'make mutation          each row of docs/compatibility.md: its test passes, and fails with the feature off'
 	@echo 'make pgm               a library with pgm:// and epgm:// (OpenPGM), and its tests'
 	@echo 'make faults            the long forms of the robustness tests'
+	@echo 'make features          the Rust crates with each Cargo feature alone, and with none'
 	@echo 'make simulate          guaranteed delivery in virtual time [RUNS=N seeds] [SEED=N: from it, or it alone]'
 	@echo 'make simulate-selftest faults planted in the code one by one; the simulation finds each'
 	@echo 'make interop           interoperation with every other implementation of ZMTP, as a table'
@@ -85,6 +86,13 @@ faults:
 	tools/setup test
 	tools/faults
 
+features:
+	tools/setup build
+	for feature in redis sqlite tls zstd; do \
+		cargo clippy --locked -p pinnace --no-default-features --features $$feature -- -D warnings || exit 1; \
+	done
+	cargo test --locked -p pinnace-delivery --no-default-features --lib without_features
+
 simulate:
 	tools/simulate $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS))
 
@@ -126,4 +134,4 @@ clean:
 	rm -rf target
 
 .PHONY: help build install examples examples-sanitized demo demo-delivery test check clients mutation pgm faults \
-	simulate simulate-selftest interop older fuzz bench counts bench-beside bench-delivery tidy clean
+	features simulate simulate-selftest interop older fuzz bench counts bench-beside bench-delivery tidy clean

@@ -8,11 +8,13 @@ use crate::wire::Id;
 pub struct Cursor {
     /// The id of the sender's store.
     pub sender: Id,
-    /// The stream in that store: one for each receiver and topic.
+    /// The stream in that store: of messages to all, one for each receiver and topic; of messages to one, one for each
+    /// topic. A message that another client gets keeps its stream and number, so clients that share work can share a
+    /// database too.
     pub stream: u64,
     /// Its number in the stream; later messages have larger ones.
     pub number: u64,
-    /// Messages of the stream up to this number are not delivered again: their rows can be deleted.
+    /// Messages of the stream up to this number are not delivered again, to any client: their rows can be deleted.
     pub settled: u64,
 }
 
