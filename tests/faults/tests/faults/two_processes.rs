@@ -100,6 +100,9 @@ fn stranger(args: &[String]) {
     push.set(SHARED_MEMORY, args[1].parse().expect("a number")).expect("the option");
     push.connect(&args[0]).expect("connect");
     push.put(filler::body(0, 100_000));
+    // Memory is offered before the next write, once enough was written.
+    child::hear();
+    push.put("more");
     if args[2] == "memory" {
         switched(&push);
     }
@@ -128,6 +131,8 @@ fn another_users_process_is_served_over_the_socket_unless_both_say_otherwise() {
         open_to_all(endpoint.strip_prefix("ipc://").expect("a path"));
         let mut child = Child::start("stranger", &[&endpoint, &theirs.to_string(), expected[0].0]);
         assert!(pull.take() == filler::body(0, 100_000), "{ours} {theirs}");
+        child.tell("all was written");
+        assert_eq!(pull.take_text(), "more");
         if expected[0] == memory {
             switched(&pull);
         }
