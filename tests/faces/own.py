@@ -221,7 +221,7 @@ def who_is_not_trusted_is_not_spoken_to(place, sender):
     public["knows"], public["stranger"] = Path(place, "knows.cert"), f"{place}/stranger.cert"
 
     def secret(name, *trusted, suffix="", **more):
-        trust = {who: public[who] for who in trusted}
+        trust = {name: public[name] for name in trusted}
         return start(place, name, cert=f"{place}/{name}.cert{suffix}", trust=trust, **more)
 
     with secret("receiver", "knows") as receiver, secret("knows", "receiver", suffix="_secret") as knows:

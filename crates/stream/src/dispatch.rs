@@ -241,7 +241,7 @@ impl Dispatch {
         }
         let ready = self.members.iter().enumerate().filter(|(_, member)| can_take(member));
         let (at, member) = ready.min_by(|(_, one), (_, other)| {
-            // The part of what each can have that it has: load / (load + room).
+            // Compares the load of two members relative to their capacity: load / (load + room).
             let share = |one: &Member, other: &Member| u128::from(one.load) * u128::from(other.room());
             share(one, other).cmp(&share(other, one)).then(one.turn.cmp(&other.turn))
         })?;

@@ -49,8 +49,8 @@ fn get(address: &str, path: &str) -> Outcome<String> {
     }
 }
 
-/// Tables of what is sent, what is received, and which peers are not admitted; those that have rows. None: a member is
-/// missing.
+/// Three tables: outgoing streams, incoming streams, and peers that were not admitted. A table without rows is left out.
+/// None: a member is missing.
 fn to_text(all: &Value) -> Option<String> {
     // An agent has several clients.
     let one = [all.clone()];

@@ -1,15 +1,16 @@
 //! A topic that is not handled does not starve the others of its sender.
 //!
-//! The streams of a sender share the credit of its connection. If the messages of one stream wait and use it all, and
-//! nothing moves for a while, most of them are dropped here and their credit is given back: the stream is parked. Its
-//! sender has them still, and is asked to send them again when the few that were kept are handled.
+//! The streams of a sender share the credit of its connection. If waiting messages use all of it, and the inbox gives
+//! none back for a while, the inbox parks the stream with the most waiting bytes: it drops these messages except the
+//! first `KEEP` bytes, and gives their credit back. Their sender still has them. When the kept ones are handled, the
+//! inbox requests the others again.
 
 use super::Inbox;
 use super::flow::Flow;
 use crate::store::Incoming;
 use crate::wire::{BEGINS, ENDS, Id};
 
-/// A stream is parked if at least this much of it waits, as credit in bytes; and how much of it is kept.
+/// The least waiting bytes of a stream that is parked, and the bytes of it that are kept, both as credit.
 const PARK_FROM: u64 = 1 << 20;
 const KEEP: u64 = 64 << 10;
 

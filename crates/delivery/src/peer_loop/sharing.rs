@@ -11,9 +11,9 @@ use crate::log::LogError;
 use crate::store::records::Receiver;
 use crate::store::{Cause, Wanted};
 
-/// Messages are copied for a receiver that does not know shared streams as long as it has fewer than this many.
+/// The peer loop copies messages for a receiver without the feature while fewer than this many are pending for it.
 const FEW: u64 = 64;
-/// Bytes of bodies copied at once, unless the only message is larger; and the most messages.
+/// Bytes of bodies copied at once, unless the only message is larger.
 const COPY_BYTES: usize = 64 << 10;
 
 impl PeerLoop {

@@ -18,8 +18,8 @@ use crate::peer_loop::peer::Peer;
 use crate::store::Store;
 use crate::wire::{BEGINS, COST, Data, ENDS, FRAME_BYTES, Features, FrameEntry, FromSender, make_room};
 
-/// A receiver is told what is done when it knows this many ranges, of which it could forget most, or lacks this many
-/// numbers.
+/// The sender tells a receiver which numbers are done if the receiver's set has more ranges than this, and more than
+/// twice those of the sender's set; or if the receiver lacks at least `MANY_NUMBERS`.
 const MANY_RANGES: usize = 8;
 const MANY_NUMBERS: u64 = 64;
 
@@ -32,7 +32,7 @@ pub(in crate::peer_loop) struct SharedStream {
     dispatch: Dispatch,
     /// The frames gathered during a read, by member.
     frames: Vec<WorkFrame>,
-    /// Connected receivers that do not know shared streams.
+    /// Connected receivers without the feature.
     pub older: BTreeSet<usize>,
     /// Messages up to this number were recovered when the store was opened, and receivers that may have some of them:
     /// until these have reported, or were away for too long, no receiver gets such a message.
