@@ -440,10 +440,10 @@ static void addresses(int count, char **words) {
     printf("%s %s\n", words[0], buffer);
 }
 
-static void who(int count, char **words) {
+static void identity(int count, char **words) {
     (void)count;
     pinnace_client_t *one = client(words[1]);
-    printf("who %s %s\n", pinnace_client_name(one), pinnace_client_endpoint(one));
+    printf("identity %s %s\n", pinnace_client_name(one), pinnace_client_endpoint(one));
 }
 
 static void *receiver(void *arg) {
@@ -470,7 +470,7 @@ static const struct {
     {"ack", settle},        {"nack", settle},               {"terminate", settle},    {"fail", settle},
     {"take", take},         {"run", run},                   {"forward", forward},     {"pending", pending},
     {"settle", wait_pending}, {"subscribe", subscribe},     {"unsubscribe", subscribe},
-    {"addresses", addresses}, {"statistics", addresses},    {"metrics", addresses},   {"who", who},
+    {"addresses", addresses}, {"statistics", addresses},    {"metrics", addresses},   {"identity", identity},
     {"interrupt", interrupt}, {"cursor", cursor},           {"forget", subscribe},    {"hang", forward},
     {"wait_listeners", wait_listeners}, {"poll", poll_client}, {"give_back", give_back}, {"release", release},
     {"in_hand", pending},   {"drain", drain},               {"close_within", drain}, {"closed", wait_closed},

@@ -352,8 +352,8 @@ static std::string other(const Words &words) {
         return "number " + std::to_string(one.pending());
     if (words[0] == "in_hand")
         return "number " + std::to_string(one.in_hand());
-    if (words[0] == "who")
-        return "who " + one.name() + ' ' + one.endpoint();
+    if (words[0] == "identity")
+        return "identity " + one.name() + ' ' + one.endpoint();
     if (words[0] == "statistics")
         return "statistics " + one.statistics_json();
     if (words[0] == "metrics")

@@ -38,7 +38,7 @@ suite uses a face only through its driver.
     addresses CLIENT TOPIC                    -> addresses ENDPOINT...
     statistics CLIENT                         -> statistics JSON
     metrics CLIENT                            -> metrics ADDRESS:PORT
-    who CLIENT                                -> who NAME ENDPOINT
+    identity CLIENT                           -> identity NAME ENDPOINT
     interrupt CLIENT                          closes it while another thread receives -> that thread's error
 
 All other commands answer `ok`, and any command may answer `error ERRNO WORDS`. A body is SIZE:SEED, where the byte at

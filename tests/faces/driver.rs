@@ -436,9 +436,9 @@ impl Driver {
                 let address = address.ok_or(Error::Io(ErrorKind::NotFound))?;
                 Ok(format!("metrics {address}"))
             }
-            ["who", client] => {
+            ["identity", client] => {
                 let client = self.client(client);
-                Ok(format!("who {} {}", client.name(), client.endpoint()))
+                Ok(format!("identity {} {}", client.name(), client.endpoint()))
             }
             ["interrupt", client] => self.interrupt(client),
             words => panic!("no command {words:?}"),

@@ -308,7 +308,7 @@ COMMANDS: "dict[str, Callable[..., str]]" = {
     "addresses": lambda client, topic: " ".join(["addresses", *clients[client].addresses(topic)]),
     "statistics": lambda client: f"statistics {json.dumps(clients[client].statistics())}",
     "metrics": lambda client: f"metrics {clients[client].metrics_address}",
-    "who": lambda client: f"who {clients[client].name} {clients[client].endpoint}",
+    "identity": lambda client: f"identity {clients[client].name} {clients[client].endpoint}",
     "interrupt": interrupt,
 }
 

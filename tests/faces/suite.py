@@ -62,7 +62,7 @@ def what_a_delivery_says(open_driver):
     driver = open_driver()
     driver.start("sender", "s")
     driver.start("receiver", "news")
-    name, endpoint = driver.tell("who", "receiver")
+    name, endpoint = driver.tell("identity", "receiver")
     expect(name == "receiver" and endpoint.startswith("ipc://@pinnace-"), f"{name} {endpoint}")
     driver.tell("send", "sender", "news", "=one")
     got = driver.take("receiver", "=one")
@@ -116,7 +116,7 @@ def subscriptions_come_and_go(open_driver):
     driver.start("receiver", "r")
     driver.tell("subscribe", "receiver", "news")
     listening(driver, "sender", "news", 1)
-    expect(driver.tell("addresses", "sender", "news") == driver.tell("who", "receiver")[1:], "its address")
+    expect(driver.tell("addresses", "sender", "news") == driver.tell("identity", "receiver")[1:], "its address")
     driver.tell("send", "sender", "news", "=one")
     driver.take("receiver", "=one")
     driver.tell("unsubscribe", "receiver", "news")
@@ -247,7 +247,7 @@ def an_effect_happens_once(open_driver):
 def given_peers(open_driver):
     driver = open_driver()
     driver.start("receiver", "r", "registry=none", "listen=tcp://127.0.0.1:*")
-    endpoint = driver.tell("who", "receiver")[1]
+    endpoint = driver.tell("identity", "receiver")[1]
     driver.start("sender", "s", "registry=none", f"peer=receiver@{endpoint}@news")
     driver.tell("send", "sender", "news", "=one")
     driver.take("receiver", "=one")

@@ -49,7 +49,7 @@ fn get(address: &str, path: &str) -> Outcome<String> {
     }
 }
 
-/// Three tables: outgoing streams, incoming streams, and peers that were not admitted. A table without rows is left out.
+/// Tables of outgoing streams, incoming streams, and peers that were not admitted. A table without rows is left out.
 /// None: a member is missing.
 fn to_text(all: &Value) -> Option<String> {
     // An agent has several clients.
