@@ -73,15 +73,6 @@ pub struct Dispatch {
     row: Option<(usize, u64)>,
 }
 
-/// The result of a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reported {
-    /// Numbers that were assigned to the receiver, and that it does not have.
-    pub free: RangeSet,
-    /// Numbers that it has, and that are assigned to others by now.
-    pub taken: RangeSet,
-}
-
 impl Member {
     fn is_ready(&self) -> bool {
         self.away_since.is_none() && self.listens
@@ -139,18 +130,14 @@ impl Dispatch {
         self.members.iter().filter(|member| member.away_since.is_none()).map(|member| member.peer)
     }
 
-    /// All peers.
-    pub fn peers(&self) -> impl Iterator<Item = usize> + '_ {
-        self.members.iter().map(|member| member.peer)
-    }
-
     /// How many messages each peer has.
     pub fn loads(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.members.iter().map(|member| (member.peer, member.load))
     }
 
     /// A receiver reports what it `held`s and has `done`, and asks for `wanted` messages beyond that. `done` includes
-    /// all that the sender knows to be done.
+    /// all that the sender knows to be done. Returns the numbers of `held` that are assigned to other receivers. What
+    /// was assigned to this one, and is neither `held` nor `done`, is free.
     pub fn report(
         &mut self,
         peer: usize,
@@ -158,22 +145,21 @@ impl Dispatch {
         wanted: u64,
         held: &RangeSet,
         done: &RangeSet,
-    ) -> Reported {
+    ) -> RangeSet {
         let held = held.without(done);
         let mut others = RangeSet::default();
         for member in self.members.iter().filter(|member| member.peer != peer) {
             others.add_all(&member.assigned, u64::MAX);
         }
         self.end_burst();
-        let Some(at) = self.find(peer) else {
-            return Reported { free: RangeSet::default(), taken: RangeSet::default() };
-        };
+        let Some(at) = self.find(peer) else { return RangeSet::default() };
         let own = held.without(&others);
         let member = &mut self.members[at];
-        let before = std::mem::replace(&mut member.assigned, own.clone());
         (member.away_since, member.generation, member.wanted) = (None, generation, wanted);
         (member.sent, member.frames, member.load) = (0, 0, own.count());
-        Reported { free: before.without(&held).without(done), taken: held.without(&own) }
+        let taken = held.without(&own);
+        member.assigned = own;
+        taken
     }
 
     /// A receiver asks for messages: `wanted` in all since it reported with this generation.

@@ -41,7 +41,7 @@ impl PeerLoop {
                 self.outward.share(&self.store, stream, peer);
             }
         }
-        for peer in self.outward.sharers(stream) {
+        for (peer, _) in self.outward.loads(stream) {
             let name = self.outward.peer(peer).map(|peer| peer.name.clone()).unwrap_or_default();
             // A receiver that the registry does not show may live: a registry can lose its entry.
             if members.find(&name).is_some_and(|member| !member.listens_on(&topic)) {

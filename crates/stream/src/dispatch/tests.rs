@@ -80,8 +80,10 @@ impl Shop {
         (receiver.is_connected, receiver.wanted) = (true, 0);
         let mut held = RangeSet::default();
         receiver.waits.iter().for_each(|number| held.add(*number, *number));
-        let Reported { free, taken } = self.dispatch.report(at, receiver.generation, 0, &held, &self.done);
+        let before = self.dispatch.assigned();
+        let taken = self.dispatch.report(at, receiver.generation, 0, &held, &self.done);
         receiver.waits.retain(|number| !taken.contains(*number) && !self.done.contains(*number));
+        let free = before.without(&self.dispatch.assigned()).without(&self.done);
         self.add_free(&free);
     }
 
@@ -211,7 +213,7 @@ fn what_others_have_by_now_is_named() {
     assert_eq!(dispatch.free_after(now + PATIENCE, PATIENCE).0.first(), Some(5));
     dispatch.assign(1, 5, true);
     let held = RangeSet::new(0, vec![(5, 6)]).unwrap();
-    let reported = dispatch.report(0, 2, 1, &held, &RangeSet::default());
-    assert_eq!((reported.free.first(), reported.taken.iter().collect::<Vec<_>>()), (None, vec![(5, 5)]));
+    let taken = dispatch.report(0, 2, 1, &held, &RangeSet::default());
+    assert_eq!(taken.iter().collect::<Vec<_>>(), [(5, 5)]);
     assert_eq!(dispatch.assigned().iter().collect::<Vec<_>>(), [(5, 6)]);
 }

@@ -128,11 +128,6 @@ impl Outward {
         );
     }
 
-    /// The receivers of a shared stream.
-    pub fn sharers(&self, stream: u32) -> Vec<usize> {
-        self.shared.get(&stream).map(|shared| shared.dispatch.peers().collect()).unwrap_or_default()
-    }
-
     /// How many messages of a shared stream each of its receivers has, by peer.
     pub fn loads(&self, stream: u32) -> Vec<(usize, u64)> {
         self.shared.get(&stream).map(|shared| shared.dispatch.loads().collect()).unwrap_or_default()
@@ -205,12 +200,12 @@ impl Outward {
         let Some(shared) = self.shared.get_mut(&stream) else { return };
         shared.dispatch.finish(&done);
         let Report { generation, wanted, held } = report;
-        let reported = shared.dispatch.report(index, *generation, *wanted, held, &done);
+        let taken = shared.dispatch.report(index, *generation, *wanted, held, &done);
         let peer = self.peers.get_mut(index).and_then(Option::as_mut);
         if let Some(peer) = peer {
             shared.unreported.retain(|name| *name != peer.name);
-            if reported.taken.last() > 0 {
-                let taken = FromSender::Taken { stream: u64::from(stream), taken: reported.taken };
+            if taken.last() > 0 {
+                let taken = FromSender::Taken { stream: u64::from(stream), taken };
                 peer.send(Outgoing::Bytes(&taken.write()));
             }
         }
