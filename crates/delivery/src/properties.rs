@@ -1,4 +1,4 @@
-//! What a message carries beside its body: an id, a content type, trace context and headers.
+//! What a message carries beside its body: an id, a content type, trace context, an ordering key and headers.
 //!
 //! A block of properties precedes the body of a message's first part, in the log and on the wire, if the part has the
 //! flag PROPERTIES: after the envelope of a dead letter, and before a body that may be compressed.
@@ -6,7 +6,7 @@
 //! ```text
 //! block    = length *property
 //! property = number length value
-//! number   = 1 id / 2 content type / 3 traceparent / 4 tracestate / 5 a header: key-length key value
+//! number   = 1 id / 2 content type / 3 traceparent / 4 tracestate / 5 a header: key-length key value / 6 ordering key
 //! ```
 //!
 //! Lengths are in bytes. Properties with other numbers are skipped.
@@ -22,10 +22,11 @@ const CONTENT_TYPE: u64 = 2;
 const TRACEPARENT: u64 = 3;
 const TRACESTATE: u64 = 4;
 const HEADER: u64 = 5;
+const ORDERING_KEY: u64 = 6;
 
 /// The most headers of a message.
 const HEADERS_MAX: usize = 64;
-/// The longest id, content type or key of a header, in bytes.
+/// The longest id, content type, ordering key or key of a header, in bytes.
 const TEXT_MAX: usize = 255;
 /// The most bytes of a message's properties, keys of headers included.
 const BYTES_MAX: usize = 16 << 10;
@@ -39,6 +40,7 @@ pub struct Properties {
     content_type: Option<String>,
     traceparent: Option<String>,
     tracestate: Option<String>,
+    ordering_key: Option<String>,
     headers: Vec<(String, Vec<u8>)>,
 }
 
@@ -61,6 +63,11 @@ impl Properties {
     /// The W3C trace context's `tracestate`.
     pub fn tracestate(&self) -> Option<&str> {
         self.tracestate.as_deref()
+    }
+
+    /// The ordering key: messages to one with the same key go to the same receiver while it lives.
+    pub fn ordering_key(&self) -> Option<&str> {
+        self.ordering_key.as_deref()
     }
 
     /// The value of a header.
@@ -86,6 +93,7 @@ impl Properties {
                 CONTENT_TYPE => found.content_type = Some(text(value)?),
                 TRACEPARENT => found.traceparent = Some(text(value)?),
                 TRACESTATE => found.tracestate = Some(text(value)?),
+                ORDERING_KEY => found.ordering_key = Some(text(value)?),
                 HEADER => {
                     let mut header = Bytes::new(value);
                     let key = text(header.counted()?)?;
@@ -105,9 +113,15 @@ fn text(bytes: &[u8]) -> Option<String> {
 
 /// The block of a message's properties; empty: it has none. Error: Property.
 pub(crate) fn block_of(options: &Options<'_>) -> Result<Vec<u8>, Error> {
-    let Options { id, content_type, traceparent, tracestate, headers, .. } = *options;
-    let texts =
-        [(ID, id), (CONTENT_TYPE, content_type), (TRACEPARENT, traceparent), (TRACESTATE, tracestate)];
+    let Options { id, content_type, traceparent, tracestate, ordering_key, headers, .. } = *options;
+    // The sender reads the ordering key each time that it offers the message.
+    let texts = [
+        (ORDERING_KEY, ordering_key),
+        (ID, id),
+        (CONTENT_TYPE, content_type),
+        (TRACEPARENT, traceparent),
+        (TRACESTATE, tracestate),
+    ];
     if headers.is_empty() && texts.iter().all(|(_, text)| text.is_none()) {
         return Ok(Vec::new());
     }
@@ -131,17 +145,20 @@ pub(crate) fn block_of(options: &Options<'_>) -> Result<Vec<u8>, Error> {
 
 /// Err: what is wrong.
 fn check(options: &Options<'_>) -> Result<(), &'static str> {
-    let Options { id, content_type, traceparent, tracestate, headers, .. } = *options;
+    let Options { id, content_type, traceparent, tracestate, ordering_key, headers, .. } = *options;
     let is_text = |text: &str| (1..=TEXT_MAX).contains(&text.len()) && !text.contains('\0');
     let is_repeated =
         |(at, (key, _)): (usize, &(&str, &[u8]))| headers[..at].iter().any(|(other, _)| other == key);
-    let texts = [id, content_type, traceparent, tracestate];
+    let texts = [id, content_type, traceparent, tracestate, ordering_key];
     let bytes: usize = texts.iter().flatten().map(|text| text.len()).sum::<usize>()
         + headers.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
     match () {
         () if !id.is_none_or(is_text) => Err("a message's id must have 1 to 255 bytes, and no NUL"),
         () if !content_type.is_none_or(is_text) => {
             Err("a message's content type must have 1 to 255 bytes, and no NUL")
+        }
+        () if !ordering_key.is_none_or(is_text) => {
+            Err("a message's ordering key must have 1 to 255 bytes, and no NUL")
         }
         () if !traceparent.is_none_or(is_traceparent) => {
             Err("traceparent must be as in W3C Trace Context, such as \
@@ -158,9 +175,10 @@ fn check(options: &Options<'_>) -> Result<(), &'static str> {
         () if headers.iter().enumerate().any(is_repeated) => {
             Err("two headers of a message have the same key")
         }
-        () if bytes > BYTES_MAX => {
-            Err("a message's id, content type, trace context and headers have at most 16384 bytes in all")
-        }
+        () if bytes > BYTES_MAX => Err(
+            "a message's id, content type, trace context, ordering key and headers have at most 16384 bytes \
+                 in all",
+        ),
         () => Ok(()),
     }
 }
@@ -192,6 +210,21 @@ pub(crate) fn envelope_len(body: &[u8]) -> Option<usize> {
 pub(crate) fn id_in(body: &[u8]) -> Option<String> {
     let (properties, _) = Properties::read(body)?;
     properties.id
+}
+
+/// The ordering key of a message whose first part this is. A dead letter has none.
+pub(crate) fn ordering_key_in(flags: u8, body: &[u8]) -> Option<&str> {
+    if flags & (BEGINS | PROPERTIES | DEAD) != BEGINS | PROPERTIES {
+        return None;
+    }
+    let mut block = Bytes::new(Bytes::new(body).counted()?);
+    while !block.is_empty() {
+        let (number, value) = (block.number()?, block.counted()?);
+        if number == ORDERING_KEY {
+            return std::str::from_utf8(value).ok();
+        }
+    }
+    None
 }
 
 /// Where the block of a message's first part begins and ends. None: it is malformed.
@@ -243,6 +276,7 @@ mod tests {
             content_type: Some("text/plain"),
             traceparent: Some(TRACEPARENT),
             tracestate: Some("a=1,b=2"),
+            ordering_key: Some("k"),
             headers: &headers,
             ..Options::default()
         };
@@ -253,11 +287,17 @@ mod tests {
         assert_eq!((len, found.id(), found.content_type()), (block, Some("7"), Some("text/plain")));
         assert_eq!((found.traceparent(), found.tracestate()), (Some(TRACEPARENT), Some("a=1,b=2")));
         assert_eq!(found.headers().collect::<Vec<_>>(), headers);
+        assert_eq!(found.ordering_key(), Some("k"));
         assert_eq!((found.header("ü"), found.header("b")), (Some(&b""[..]), None));
         for len in 0..block {
             assert_eq!(Properties::read(&bytes[..len]), None);
         }
         let flags = BEGINS | PROPERTIES;
+        assert_eq!(ordering_key_in(flags, &bytes), Some("k"));
+        assert_eq!(
+            (ordering_key_in(flags | DEAD, &bytes), ordering_key_in(PROPERTIES, &bytes)),
+            (None, None)
+        );
         assert_eq!((len_in(flags, &bytes), len_in(PROPERTIES, &bytes)), (block, 0));
         assert_eq!(without(flags, &bytes), (BEGINS, b"body"[..].into()));
         assert_eq!(without(PROPERTIES, b"part"), (0, b"part"[..].into()));
@@ -288,6 +328,8 @@ mod tests {
             let options = Options { id: Some(id), ..Options::default() };
             assert_eq!(block_of(&options).is_ok(), is_fine, "{id:?}");
             let options = Options { content_type: Some(id), ..Options::default() };
+            assert_eq!(block_of(&options).is_ok(), is_fine, "{id:?}");
+            let options = Options { ordering_key: Some(id), ..Options::default() };
             assert_eq!(block_of(&options).is_ok(), is_fine, "{id:?}");
             let options = Options { headers: &[(id, b"")], ..Options::default() };
             assert_eq!(block_of(&options).is_ok(), is_fine, "{id:?}");

@@ -7,21 +7,24 @@
 //! Numbers are assigned until they are done, until their receiver reports that it does not have them, or until it was
 //! away for too long. Then they are free, and are offered to all receivers again.
 //!
+//! Messages with the same ordering key go to the same receiver while it lives (`keys`).
+//!
 //! Each report of a receiver begins a new generation. The receiver ignores messages that were sent to it in an earlier
 //! one, so a receiver can return messages while others are under way to it.
 //!
 //! ```
 //! use std::time::{Duration, Instant};
-//! use pinnace_stream::{Dispatch, RangeSet};
+//! use pinnace_stream::{Choice, Dispatch, Offer, RangeSet};
 //!
 //! let (now, nothing) = (Instant::now(), RangeSet::default());
 //! let mut dispatch = Dispatch::default();
 //! for peer in [7, 8] {
-//!     dispatch.join(peer, now);
+//!     dispatch.join(peer, peer as u64, now);
 //!     dispatch.report(peer, 1, 1, &nothing, &nothing);
 //! }
 //! let mut give = |number| {
-//!     let to = dispatch.choose(number, true, |_| true)?;
+//!     let offer = Offer { number, is_first: true, key: None };
+//!     let Choice::Member(to) = dispatch.choose(&offer, |_| true) else { return None };
 //!     dispatch.assign(to, number, true);
 //!     Some(dispatch.peer(to))
 //! };
@@ -32,22 +35,30 @@
 //! assert_eq!(free.first(), Some(2));
 //! ```
 
+mod keys;
 #[cfg(test)]
 mod tests;
 
 use std::time::{Duration, Instant};
 
 use crate::RangeSet;
+use keys::{Key, Keys, fitness};
 
 /// The most messages that a receiver gets in a row.
 const MOST_IN_ROW: u64 = 256;
+
+/// A receiver that is new has so long to connect before the keys that fit it best go to others.
+const EXPECTED_FOR: Duration = Duration::from_secs(2);
 
 /// A receiver of a shared stream.
 #[derive(Debug)]
 struct Member {
     peer: usize,
+    /// The digest of its name.
+    name: u64,
     /// Since when it is not connected; None: it is, and has reported.
     away_since: Option<Instant>,
+    has_reported: bool,
     /// It listens on the topic.
     listens: bool,
     /// Of its last report.
@@ -71,11 +82,48 @@ pub struct Dispatch {
     turn: u64,
     /// The member chosen last in this burst, and how many messages more it gets in a row.
     row: Option<(usize, u64)>,
+    keys: Keys,
+}
+
+/// A message that is offered to receivers, or a part of one.
+#[derive(Debug, Clone, Copy)]
+pub struct Offer {
+    /// Its number.
+    pub number: u64,
+    /// It is the first part of a message. A further part follows the one before it.
+    pub is_first: bool,
+    /// The digest of its ordering key, and the time.
+    pub key: Option<(u64, Instant)>,
+}
+
+/// What becomes of an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// This member gets it.
+    Member(usize),
+    /// Its receiver cannot take it now. It waits for that receiver (`deferred_for`), and others may go first.
+    Deferred,
+    /// None of the receivers can take it now. Later messages must wait too.
+    Nobody,
+}
+
+/// What a receiver's report changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// Numbers that it holds and that are assigned to other receivers.
+    pub taken: RangeSet,
+    /// Numbers that it holds and that were free: the caller calls `regain` for those with an ordering key.
+    pub regained: RangeSet,
 }
 
 impl Member {
     fn is_ready(&self) -> bool {
         self.away_since.is_none() && self.listens
+    }
+
+    /// Until when it is expected to connect for the first time.
+    fn expected_until(&self) -> Option<Instant> {
+        self.away_since.filter(|_| self.listens && !self.has_reported).map(|since| since + EXPECTED_FOR)
     }
 
     fn room(&self) -> u64 {
@@ -84,13 +132,16 @@ impl Member {
 }
 
 impl Dispatch {
-    /// Adds a receiver that has not reported yet, unless it is there already.
-    pub fn join(&mut self, peer: usize, now: Instant) {
+    /// Adds a receiver that has not reported yet, unless it is there already. `name`: the digest of its name, by which
+    /// all senders know it.
+    pub fn join(&mut self, peer: usize, name: u64, now: Instant) {
         match self.find(peer) {
             Some(at) => self.members[at].listens = true,
             None => self.members.push(Member {
                 peer,
+                name,
                 away_since: Some(now),
+                has_reported: false,
                 listens: true,
                 generation: 0,
                 wanted: 0,
@@ -136,8 +187,7 @@ impl Dispatch {
     }
 
     /// A receiver reports what it `held`s and has `done`, and asks for `wanted` messages beyond that. `done` includes
-    /// all that the sender knows to be done. Returns the numbers of `held` that are assigned to other receivers. What
-    /// was assigned to this one, and is neither `held` nor `done`, is free.
+    /// all that the sender knows to be done. What was assigned to this one, and is neither `held` nor `done`, is free.
     pub fn report(
         &mut self,
         peer: usize,
@@ -145,21 +195,22 @@ impl Dispatch {
         wanted: u64,
         held: &RangeSet,
         done: &RangeSet,
-    ) -> RangeSet {
+    ) -> Reported {
         let held = held.without(done);
         let mut others = RangeSet::default();
         for member in self.members.iter().filter(|member| member.peer != peer) {
             others.add_all(&member.assigned, u64::MAX);
         }
         self.end_burst();
-        let Some(at) = self.find(peer) else { return RangeSet::default() };
+        let Some(at) = self.find(peer) else { return Reported::default() };
         let own = held.without(&others);
         let member = &mut self.members[at];
-        (member.away_since, member.generation, member.wanted) = (None, generation, wanted);
+        (member.away_since, member.has_reported) = (None, true);
+        (member.generation, member.wanted) = (generation, wanted);
         (member.sent, member.frames, member.load) = (0, 0, own.count());
-        let taken = held.without(&own);
+        let (taken, regained) = (held.without(&own), own.without(&member.assigned));
         member.assigned = own;
-        taken
+        Reported { taken, regained }
     }
 
     /// A receiver asks for messages: `wanted` in all since it reported with this generation.
@@ -208,33 +259,137 @@ impl Dispatch {
         all
     }
 
-    /// The member that gets a message, or the first part of one, or a further part, which follows the one before it.
-    /// `has_credit`: a peer has credit left. None: none of them can take it now.
-    pub fn choose(
-        &mut self,
-        number: u64,
-        is_first: bool,
-        has_credit: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
-        if !is_first && let Some(at) = self.owner(number - 1) {
-            let member = &self.members[at];
-            return (member.away_since.is_none() && has_credit(member.peer)).then_some(at);
+    /// All numbers that are neither assigned nor done are offered again, from the first on. `keys_are_unknown`: a
+    /// receiver that has not reported may have messages of any key.
+    pub fn offer_again(&mut self, keys_are_unknown: bool) {
+        self.keys.drop_queues(keys_are_unknown);
+    }
+
+    /// Returns true if numbers wait for this receiver. If it is lost or stops, the caller offers them again.
+    pub fn waits_for(&self, peer: usize) -> bool {
+        self.find(peer).is_some_and(|at| self.keys.has_queue(at))
+    }
+
+    /// Returns true if numbers wait for a receiver in vain: it is away or does not listen, and has no others. Then the
+    /// caller offers them again. Also when to call this again.
+    pub fn waits_in_vain(&self, now: Instant) -> (bool, Option<Instant>) {
+        let expected = |member: &Member| member.expected_until().filter(|until| *until > now);
+        let is_vain =
+            |member: &Member| !member.is_ready() && member.assigned.last() == 0 && expected(member).is_none();
+        let next = self.members.iter().filter_map(expected).min();
+        (self.keys.awaited().any(|at| is_vain(&self.members[at])), next)
+    }
+
+    /// The member of a receiver that can take numbers that wait for it, and the first `count` of these.
+    pub fn deferred_for(&self, peer: usize, count: usize) -> Option<(usize, Vec<u64>)> {
+        let at = self.find(peer).filter(|at| self.members[*at].is_ready() && self.members[*at].room() > 0)?;
+        self.keys.has_queue(at).then(|| (at, self.keys.queue(at).take(count).collect()))
+    }
+
+    /// Returns true if a member can take the next number that waits for it.
+    pub fn can_take(&self, member: usize, is_first: bool, has_credit: impl Fn(usize) -> bool) -> bool {
+        let member = &self.members[member];
+        member.is_ready() && (member.room() > 0 || !is_first) && has_credit(member.peer)
+    }
+
+    /// The first number that waits for a member no longer does: the member gets it, or it is not pending any more.
+    pub fn pop_deferred(&mut self, member: usize, gets_it: bool, now: Instant) {
+        if let Some((number, Some(key))) = self.keys.pop(member).filter(|_| gets_it) {
+            self.keys.bind(key, member, number, now);
+        }
+    }
+
+    /// A receiver has regained a number with this key. Returns false if another receiver has earlier messages of the
+    /// key: then the number is free.
+    pub fn regain(&mut self, peer: usize, number: u64, key: u64, now: Instant) -> bool {
+        let Some(at) = self.find(peer) else { return false };
+        let is_under_way = |known: &Key| known.is_under_way(&self.members[known.member].assigned);
+        if self.keys.get(key).is_some_and(|known| known.member != at && is_under_way(&known)) {
+            let (member, mut lost) = (&mut self.members[at], RangeSet::default());
+            lost.add(number, number);
+            member.assigned = member.assigned.without(&lost);
+            member.load = member.load.min(member.assigned.count());
+            return false;
+        }
+        self.keys.bind(key, at, number, now);
+        true
+    }
+
+    /// Which member gets an offer. `has_credit`: a peer has credit left.
+    pub fn choose(&mut self, offer: &Offer, has_credit: impl Fn(usize) -> bool) -> Choice {
+        if !offer.is_first {
+            if let Some(at) = self.owner(offer.number - 1) {
+                let member = &self.members[at];
+                return match member.away_since.is_none() && has_credit(member.peer) {
+                    true => Choice::Member(at),
+                    false => Choice::Nobody,
+                };
+            }
+            if let Some(member) = self.keys.last_deferred(offer.number - 1) {
+                return self.defer(offer.number, None, member);
+            }
         }
         let can_take = |member: &Member| member.is_ready() && member.room() > 0 && has_credit(member.peer);
+        if let Some((key, now)) = offer.key {
+            return self.choose_for_key(offer.number, key, now, can_take);
+        }
         if let Some((at, left)) = self.row.filter(|(at, _)| can_take(&self.members[*at])) {
             self.row = (left > 1).then_some((at, left - 1));
-            return Some(at);
+            return Choice::Member(at);
         }
         let ready = self.members.iter().enumerate().filter(|(_, member)| can_take(member));
-        let (at, member) = ready.min_by(|(_, one), (_, other)| {
+        let least = ready.min_by(|(_, one), (_, other)| {
             // Compares the load of two members relative to their capacity: load / (load + room).
             let share = |one: &Member, other: &Member| u128::from(one.load) * u128::from(other.room());
             share(one, other).cmp(&share(other, one)).then(one.turn.cmp(&other.turn))
-        })?;
+        });
+        let Some((at, member)) = least else { return Choice::Nobody };
         self.turn += 1;
         self.row = Some((at, (member.room() / 4).min(MOST_IN_ROW))).filter(|(_, left)| *left > 0);
         self.members[at].turn = self.turn;
-        Some(at)
+        Choice::Member(at)
+    }
+
+    fn choose_for_key(
+        &mut self,
+        number: u64,
+        key: u64,
+        now: Instant,
+        can_take: impl Fn(&Member) -> bool,
+    ) -> Choice {
+        if self.keys.are_unknown() {
+            return self.defer(number, Some(key), None);
+        }
+        let is_under_way = |known: &Key| known.is_under_way(&self.members[known.member].assigned);
+        let is_expected = |member: &Member| member.expected_until().is_some_and(|until| until > now);
+        let known = self.keys.get(key);
+        let at = match (self.keys.waits_for(key), known) {
+            (Some(at), _) => at,
+            (None, Some(known)) if is_under_way(&known) => known.member,
+            (None, Some(known)) if self.members[known.member].is_ready() && !known.is_old(now) => {
+                known.member
+            }
+            _ => {
+                let members = self.members.iter().enumerate();
+                let candidates = members.filter(|(_, member)| member.is_ready() || is_expected(member));
+                let best = candidates.max_by_key(|(_, member)| fitness(key, member.name));
+                let Some((at, _)) = best else { return Choice::Nobody };
+                at
+            }
+        };
+        if self.keys.has_queue(at) || !can_take(&self.members[at]) {
+            return self.defer(number, Some(key), Some(at));
+        }
+        let is_needed = |known: &Key| known.is_assigned(&self.members[known.member].assigned);
+        if known.is_none() && !self.keys.has_room(is_needed) {
+            return Choice::Nobody;
+        }
+        self.keys.bind(key, at, number, now);
+        Choice::Member(at)
+    }
+
+    fn defer(&mut self, number: u64, key: Option<u64>, member: Option<usize>) -> Choice {
+        if self.keys.defer(number, key, member) { Choice::Deferred } else { Choice::Nobody }
     }
 
     fn owner(&self, number: u64) -> Option<usize> {

@@ -29,7 +29,7 @@ mod round_robin;
 
 pub use acceptance::{Acceptance, Batch};
 pub use credit::{CreditExceeded, ReceiverCredit, SenderCredit};
-pub use dispatch::Dispatch;
+pub use dispatch::{Choice, Dispatch, Offer, Reported};
 pub use lanes::{Lane, LaneMut, Lanes, Served};
 pub use pull::{Arrival, Pull, RETURN_AFTER};
 pub use ranges::RangeSet;

@@ -143,6 +143,11 @@ impl Delivery {
         self.properties.as_ref()?.tracestate()
     }
 
+    /// The ordering key: messages to one with the same key go to the same receiver while it lives.
+    pub fn ordering_key(&self) -> Option<&str> {
+        self.properties.as_ref()?.ordering_key()
+    }
+
     /// The value of a header.
     pub fn header(&self, key: &str) -> Option<&[u8]> {
         self.properties.as_ref()?.header(key)

@@ -49,8 +49,11 @@ pub struct Options<'a> {
     pub traceparent: Option<&'a str>,
     /// `tracestate`, in printable ASCII; only with `traceparent`.
     pub tracestate: Option<&'a str>,
+    /// The ordering key: 1 to 255 bytes, without NUL. Messages to one with the same key go to the same receiver while
+    /// it lives, in the order in which this client sent them.
+    pub ordering_key: Option<&'a str>,
     /// At most 64 headers: distinct keys of 1 to 255 bytes without NUL, and values of any bytes. The id, the content
-    /// type, the trace context and the headers have at most 16 KiB in all.
+    /// type, the trace context, the ordering key and the headers have at most 16 KiB in all.
     pub headers: &'a [(&'a str, &'a [u8])],
 }
 
@@ -62,6 +65,7 @@ impl<'a> Options<'a> {
             content_type: properties.content_type(),
             traceparent: properties.traceparent(),
             tracestate: properties.tracestate(),
+            ordering_key: properties.ordering_key(),
             headers,
             ..Options::default()
         }

@@ -3,6 +3,7 @@
 //! Each stream has a lane, which says from where on the log is to be read for it (`pinnace_stream::Lanes`). This module
 //! reads the log, packs the messages into frames, and adds the volatile messages that are not in the log.
 
+mod ordering;
 mod pass;
 mod shared;
 
@@ -46,6 +47,10 @@ pub struct Outward {
     heirs: HashMap<u32, Vec<(u32, u64)>>,
     /// Streams that several receivers share.
     pub shared: BTreeMap<u32, SharedStream>,
+    /// Shared streams whose free numbers are to be offered again.
+    to_offer: BTreeSet<u32>,
+    /// Shared streams and receivers that may be able to take what waits for them.
+    to_serve: BTreeSet<(u32, usize)>,
     /// A receiver of a shared stream is away since the last look.
     pub has_left: bool,
     buffer: Vec<u8>,
@@ -66,8 +71,10 @@ impl Outward {
     /// Starts at the last segment of the log, after everything found when it was opened.
     pub fn new(log: &Log) -> Outward {
         let tail = log.segments().last().map(|segment| Log::start_of(*segment));
-        let (peers, held, untold, heirs, shared, has_left, buffer, touched) = Default::default();
-        Outward { peers, lanes: Lanes::new(tail), held, untold, heirs, shared, has_left, buffer, touched }
+        let lanes = Lanes::new(tail);
+        let (peers, held, untold, heirs, shared) = Default::default();
+        let (to_offer, to_serve, has_left, buffer, touched) = Default::default();
+        Outward { peers, lanes, held, untold, heirs, shared, to_offer, to_serve, has_left, buffer, touched }
     }
 
     pub fn peer(&mut self, index: usize) -> Option<&mut Peer> {
@@ -170,6 +177,10 @@ impl Outward {
     }
 
     fn open(&mut self, store: &Store, stream: u32) {
+        if store.lock().outbox.is_behind_former(stream) {
+            self.untold.insert(stream, Untold::Open);
+            return;
+        }
         let Some(gone) = self.recorded_done(store, stream, Untold::Open) else { return };
         let Some(lane) = self.lanes.lane(stream) else { return };
         let open = FromSender::Open { stream: u64::from(stream), topic: &lane.data().topic, gone };
@@ -305,12 +316,16 @@ impl Outward {
     /// Sends for a while. Returns false if there is nothing more to send now, and the messages found expired.
     pub fn pump(&mut self, store: &Store, now_ms: u64) -> Result<(bool, Vec<Expired>), LogError> {
         let mut expired = Vec::new();
+        for stream in std::mem::take(&mut self.to_offer) {
+            self.resume_shared(store, stream);
+        }
+        let mut moved = self.serve_deferred(store, now_ms, &mut expired)?;
         let behind = self.lanes.furthest_behind();
         if let Some(from) = behind {
             let next = self.pass(store, from, Served::Behind, now_ms, &mut expired)?;
             self.lanes.served_behind(from, next);
         }
-        let mut moved = behind.is_some();
+        moved |= behind.is_some();
         if !self.lanes.is_any_connected() {
             // No lane is current. A lane that becomes current starts at its own position.
             self.lanes.set_tail(store.log().end());

@@ -1,15 +1,18 @@
 //! Messages to one: each stream of them is shared by the clients that listen on its topic.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use pinnace_stream::RangeSet;
 
 use super::PeerLoop;
-use super::outward::Report;
+use super::outward::{Report, SharedStream};
 use crate::environment::now;
 use crate::log::LogError;
+use crate::properties::ordering_key_in;
 use crate::store::records::Receiver;
 use crate::store::{Cause, Wanted};
+use crate::wire::BEGINS;
 
 /// The peer loop copies messages for a receiver without the feature while fewer than this many are pending for it.
 const FEW: u64 = 64;
@@ -80,7 +83,7 @@ impl PeerLoop {
         let mut next: Option<Instant> = None;
         for at in 0..self.inward.len() {
             let (client, patience) = (self.inward[at].client.number, self.inward[at].patience);
-            let due = patience.and_then(|patience| self.outward.free_shared(&self.store, client, patience));
+            let due = self.outward.free_shared(&self.store, client, patience);
             next = next.into_iter().chain(due).min();
         }
         next
@@ -114,6 +117,8 @@ impl PeerLoop {
             }
             (of.record.last, own, topic, client)
         };
+        let keeps_keys = self.outward.shared.get(&stream).is_some_and(SharedStream::has_receivers);
+        let has_key = Cell::new(false);
         let skipped = self.outward.skipped_of(&self.store, stream);
         let first = skipped.next_missing(0);
         if first > last {
@@ -122,7 +127,13 @@ impl PeerLoop {
         let wanted = Wanted {
             range: first..=last,
             enough_bytes: COPY_BYTES,
-            filter: &|entry| !skipped.contains(entry.seq),
+            filter: &|entry| {
+                // A message with an ordering key goes to a receiver that gets all of them.
+                if entry.flags & BEGINS != 0 {
+                    has_key.set(ordering_key_in(entry.flags, entry.body).is_some());
+                }
+                !(skipped.contains(entry.seq) || keeps_keys && has_key.get())
+            },
         };
         let found = self.store.messages(stream, &wanted)?;
         if found.list.is_empty() {

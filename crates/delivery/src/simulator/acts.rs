@@ -259,7 +259,13 @@ impl World {
         let Some(life) = &mut self.hosts[node].life else { return };
         let number = self.oracle.record_send(node, all, topic, len, sees_registry);
         let deadline = Some(crate::environment::now());
-        let options = Options { all, durability, deadline, ..Options::default() };
+        let key = Some(number % 2).filter(|_| self.has_keys);
+        let key_text = key.map(|key| format!("key {key}"));
+        let options =
+            Options { all, durability, deadline, ordering_key: key_text.as_deref(), ..Options::default() };
+        if let Some(key) = key {
+            self.oracle.record_ordering_key(number, key);
+        }
         let sent = life.client.send_async(&topic_name(topic), &body_of(number, len), &options);
         if let Ok(ticket) = &sent {
             let (receivers, batch) = (ticket.receivers(), u64::from(*ticket));
@@ -272,7 +278,8 @@ impl World {
         life.due = Some(elapsed());
         let view = self.log.is_some().then(|| life.client.describe_routes());
         let (name, topic) = (name_of(node), topic_name(topic));
-        self.note(|| format!("{name} sends {number} to {topic}, all: {all}, {durability:?}: {sent:?}"));
+        let key = key_text.unwrap_or_default();
+        self.note(|| format!("{name} sends {number} to {topic}, all: {all}, {durability:?} {key}: {sent:?}"));
         if !self.oracle.findings.is_empty() {
             self.note(|| format!("{name} knows {}", view.unwrap_or_default()));
         }

@@ -14,6 +14,8 @@
 //! 5. What arrives was sent, and is unchanged.
 //! 6. A message to all that is sent after the registry showed the end of a subscription does not reach that client.
 //! 7. In the end, nothing is pending for a client that lives.
+//! 8. One sender's messages to one of a topic that have the same ordering key are handled for the first time in the
+//!    order of sending, whichever clients handle them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -49,6 +51,7 @@ struct Sent {
     accepted: bool,
     /// It is on no disk: the receiver does not record that it has handled it.
     is_memory: bool,
+    ordering_key: Option<u32>,
     /// Lost with its process, or with what an old copy replaced.
     is_exempt: bool,
     handled: BTreeMap<Node, Handled>,
@@ -77,6 +80,8 @@ pub struct Oracle {
     closed: BTreeSet<Process>,
     /// The highest message to all delivered so far, by receiver, sender and topic.
     last_in_order: BTreeMap<(Node, Node, Topic), u32>,
+    /// The highest message to one delivered so far, by sender, topic and ordering key.
+    last_of_key: BTreeMap<(Node, Topic, u32), u32>,
     /// A store was replaced by an old copy: messages may come twice and out of order.
     pub has_copies: bool,
     /// Clients that are not durable. One that cannot renew its lease counts as ended, although it lives.
@@ -182,6 +187,7 @@ impl Oracle {
             had_no_receiver,
             accepted,
             is_memory: false,
+            ordering_key: None,
             is_exempt,
             handled,
             is_dead,
@@ -191,6 +197,10 @@ impl Oracle {
 
     pub fn record_in_memory(&mut self, number: u32) {
         self.sent[number as usize].is_memory = true;
+    }
+
+    pub fn record_ordering_key(&mut self, number: u32, key: u32) {
+        self.sent[number as usize].ordering_key = Some(key);
     }
 
     /// The sender was told how many receivers a message to all has.
@@ -250,6 +260,7 @@ impl Oracle {
         let (all, sender, had_no_receiver) = (of.all, of.sender, of.had_no_receiver);
         let (is_memory, sent_at) = (of.is_memory, of.at);
         let has_left = of.left.contains(&node) && !had_no_receiver;
+        let key = of.ordering_key.filter(|_| !all && of.handled.is_empty());
         let handled = of.handled.entry(node).or_default();
         handled.deliveries += 1;
         let (is_first, was_acked_in) = (handled.deliveries == 1, handled.acked_in);
@@ -263,6 +274,12 @@ impl Oracle {
             |acked_in: Process| acked_in == process || (!is_memory && self.closed.contains(&acked_in));
         if was_acked_in.is_some_and(is_recorded) && !self.has_copies && (all || !self.reassigns) {
             self.report(format!("client {node} got message {number} again after its acknowledgement"));
+        }
+        if let Some(key) = key.filter(|_| !self.has_copies) {
+            let last = self.last_of_key.insert((sender, topic, key), number).filter(|last| *last > number);
+            if let Some(last) = last {
+                self.report(format!("client {node} got message {number} after {last} of its ordering key"));
+            }
         }
         // The sender may have learned late that an earlier subscription had ended.
         let begin = self.subscriptions.get(&(node, topic)).map(|subscription| subscription.since);

@@ -33,6 +33,8 @@ pub struct World {
     pub failing: u64,
     /// The lengths of messages.
     pub sizes: &'static [usize],
+    /// Some messages to one have ordering keys.
+    pub has_keys: bool,
     /// The course of events, if it is kept.
     pub log: Option<Vec<String>>,
 }
@@ -92,6 +94,7 @@ impl World {
             window,
             failing,
             sizes,
+            has_keys: seed % 4 == 1,
             log,
         }
     }

@@ -23,6 +23,19 @@ pub struct StreamMessage {
     pub body: Vec<u8>,
 }
 
+impl StreamMessage {
+    /// As on the wire.
+    pub fn entry(&self) -> FrameEntry<'_> {
+        let StreamMessage { seq, flags, accepted_ms, ttl_ms, ref body } = *self;
+        FrameEntry { seq, accepted_ms, ttl_ms: (ttl_ms > 0).then_some(u64::from(ttl_ms)), flags, body }
+    }
+
+    /// Returns true if its time to live is over.
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.ttl_ms > 0 && self.accepted_ms.saturating_add(u64::from(self.ttl_ms)) <= now_ms
+    }
+}
+
 /// Messages of a stream, in order.
 #[derive(Debug)]
 pub struct Messages {
@@ -89,12 +102,18 @@ impl State {
 impl Store {
     /// Reads messages of an outgoing stream: those held in memory or, if none of them is wanted, those in the log.
     pub fn messages(&self, stream: u32, wanted: &Wanted<'_>) -> Result<Messages, LogError> {
-        let mut held = Gathering::new(wanted, true);
-        self.read_held(stream, &mut held);
-        if !held.found.list.is_empty() {
-            return Ok(held.found);
+        let held = self.held_messages(stream, wanted);
+        if !held.list.is_empty() {
+            return Ok(held);
         }
         self.logged_messages(stream, wanted)
+    }
+
+    /// As `messages`, from memory alone.
+    pub fn held_messages(&self, stream: u32, wanted: &Wanted<'_>) -> Messages {
+        let mut held = Gathering::new(wanted, true);
+        self.read_held(stream, &mut held);
+        held.found
     }
 
     /// As `messages`, from the log alone.

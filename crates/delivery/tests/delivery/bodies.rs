@@ -1,17 +1,11 @@
 //! Bodies of all sizes.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use pinnace_delivery::{Builder, Client, Durability, Error, Options, Verdict};
+use pinnace_delivery::{Builder, Durability, Error, Options, Verdict};
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
-
-fn client(name: &str, dir: &Path) -> Builder {
-    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
-}
+use crate::common::{client, soon};
 
 #[test]
 fn bodies_of_any_size() {

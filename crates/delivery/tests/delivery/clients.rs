@@ -4,22 +4,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Builder, Client, Dead, Durability, Error, Options, Verdict};
+use pinnace_delivery::{Client, Dead, Durability, Error, Options, Verdict};
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
-
-fn client(name: &str, dir: &Path) -> Builder {
-    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
-}
-
-/// A sender that knows the receiver.
-fn pair(dir: &Path) -> (Client, Client) {
-    let receiver = client("receiver", dir).start().unwrap();
-    let sender = client("sender", dir).peer("receiver", receiver.endpoint(), &["news"]).start().unwrap();
-    (sender, receiver)
-}
+use crate::common::{client, pair, soon};
 
 #[test]
 fn messages_arrive_in_order_and_are_acknowledged() {

@@ -1,13 +1,11 @@
 //! Clients that find each other by a registry only, of each kind on this host.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pinnace_delivery::{Builder, Client, Error};
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
+use crate::common::soon;
 
 fn each(test: impl Fn(&Path, &str)) {
     for kind in ["dir", "sqlite"] {

@@ -1,14 +1,11 @@
 //! Effects applied exactly once, in the receiver's own database.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Builder, CURSOR_SCHEMA, Client, Delivery, Durability, Options};
+use pinnace_delivery::{CURSOR_SCHEMA, Delivery, Durability, Options};
 use rusqlite::{Connection, params};
 
-fn client(name: &str, dir: &Path) -> Builder {
-    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
-}
+use crate::common::client;
 
 /// Adds a message's amount to a sum, once. False: it was added before.
 fn handle(database: &mut Connection, delivery: &Delivery) -> bool {

@@ -9,13 +9,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use pinnace_delivery::{Builder, Client, Delivery, Durability, Error, Options, Pending, Settlement};
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
-
-fn client(name: &str, dir: &Path) -> Builder {
-    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
-}
+use crate::common::{client, soon};
 
 /// A receiver configured by `build`, and a sender that knows it.
 fn pair(dir: &Path, build: impl FnOnce(Builder) -> Builder) -> (Client, Client) {

@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use pinnace_delivery::{Builder, Client, Durability, Error, Options};
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
+use crate::common::soon;
 
 #[test]
 fn the_last_acknowledgement_is_said_before_the_end() {

@@ -3,15 +3,16 @@
 mod bodies;
 mod clients;
 mod closing;
+mod common;
 mod discovery;
 mod effects;
 mod files;
 mod handlers;
 mod leaving;
 mod memory;
+mod ordering;
 mod peeking;
 mod properties;
-
 mod reassign;
 mod retention;
 mod retries;

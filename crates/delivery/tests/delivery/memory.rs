@@ -1,17 +1,10 @@
 //! Messages held in memory.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Builder, Client, Durability, Error, Options};
+use pinnace_delivery::{Durability, Error, Options};
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
-
-fn client(name: &str, dir: &Path) -> Builder {
-    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
-}
+use crate::common::{client, soon};
 
 fn in_memory() -> Options<'static> {
     Options { durability: Durability::Memory, deadline: soon(), ..Options::default() }

@@ -3,27 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pinnace_delivery::{
-    Browse, Builder, Client, DeadLetter, Durability, Error, LetterNumber, Options, Verdict, browse,
-    dead_letters, peek,
+    Browse, DeadLetter, Durability, Error, LetterNumber, Options, Verdict, browse, dead_letters, peek,
 };
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
-
-fn client(name: &str, dir: &Path) -> Builder {
-    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
-}
-
-/// A sender that knows the receiver.
-fn pair(dir: &Path) -> (Client, Client) {
-    let receiver = client("receiver", dir).start().unwrap();
-    let sender = client("sender", dir).peer("receiver", receiver.endpoint(), &["news"]).start().unwrap();
-    (sender, receiver)
-}
+use crate::common::{client, pair, soon};
 
 /// Pending messages of the sender's store, by topic.
 fn waiting(dir: &Path) -> BTreeMap<String, u64> {

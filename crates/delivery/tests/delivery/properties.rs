@@ -1,20 +1,13 @@
 //! Message ids, content types, trace context and headers, from a sender's options to a receiver's delivery.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Builder, Client, Delivery, Durability, Error, Options, dead_letters};
+use pinnace_delivery::{Delivery, Durability, Error, Options, dead_letters};
+
+use crate::common::{client, soon};
 
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const HEADERS: [(&str, &[u8]); 3] = [("region", b"north"), ("empty", b""), ("ü", b"\0\xff")];
-
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
-
-fn client(name: &str, dir: &Path) -> Builder {
-    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
-}
 
 /// All properties, and an id of its own.
 fn with_all(id: &str) -> Options<'_> {

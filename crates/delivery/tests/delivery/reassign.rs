@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use pinnace_delivery::{Builder, Client, Durability, Error, Options};
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
+use crate::common::soon;
 
 fn client(dir: &Path, name: &str, topic: &str) -> Builder {
     let registry = format!("dir://{}", dir.join("registry").display());

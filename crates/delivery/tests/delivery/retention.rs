@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use pinnace_delivery::{Builder, Client, Error};
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
+use crate::common::soon;
 
 fn builder(dir: &Path, name: &str) -> Builder {
     let registry = format!("dir://{}", dir.join("registry").display());

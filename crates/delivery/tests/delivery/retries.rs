@@ -2,18 +2,11 @@
 //! the message is stored once.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Builder, Client, Durability, Error, Options};
+use pinnace_delivery::{Client, Durability, Error, Options};
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
-
-fn client(name: &str, dir: &Path) -> Builder {
-    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
-}
+use crate::common::{client, soon};
 
 fn with_id(id: &str) -> Options<'_> {
     Options { id: Some(id), deadline: soon(), ..Options::default() }

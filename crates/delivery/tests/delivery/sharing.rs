@@ -6,16 +6,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use pinnace_delivery::{Builder, Client, Cursor, Durability, Options};
+use pinnace_delivery::{Client, Cursor, Durability, Options};
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
-
-fn client(dir: &Path, name: &str, topic: &str) -> Builder {
-    let registry = format!("dir://{}", dir.join("registry").display());
-    Client::builder(name, topic).data_dir(dir.join(name)).registry(&registry)
-}
+use crate::common::{member, soon};
 
 fn send_numbers(sender: &Client, count: u32) {
     let options = Options { durability: Durability::Interval, deadline: soon(), ..Options::default() };
@@ -62,9 +55,9 @@ fn is_exact(handled: &[Vec<u32>], count: u32) {
 #[test]
 fn a_backlog_is_shared_by_those_that_come() {
     let dir = tempfile::tempdir().unwrap();
-    let sender = client(dir.path(), "sender", "done").start().unwrap();
+    let sender = member(dir.path(), "sender", "done").start().unwrap();
     send_numbers(&sender, 1000);
-    let workers = ["a", "b", "c"].map(|name| client(dir.path(), name, "work").start().unwrap());
+    let workers = ["a", "b", "c"].map(|name| member(dir.path(), name, "work").start().unwrap());
     let each = Duration::from_millis(2);
     let handled = work(&[(&workers[0], each), (&workers[1], each), (&workers[2], each)], &sender);
     is_exact(&handled, 1000);
@@ -76,8 +69,8 @@ fn a_backlog_is_shared_by_those_that_come() {
 #[test]
 fn a_slow_worker_holds_up_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let sender = client(dir.path(), "sender", "done").start().unwrap();
-    let workers = ["slow", "b", "c"].map(|name| client(dir.path(), name, "work").start().unwrap());
+    let sender = member(dir.path(), "sender", "done").start().unwrap();
+    let workers = ["slow", "b", "c"].map(|name| member(dir.path(), name, "work").start().unwrap());
     sender.wait_listeners("work", 3, soon()).unwrap();
     send_numbers(&sender, 900);
     let (slow, fast) = (Duration::from_millis(200), Duration::from_millis(1));
@@ -92,8 +85,8 @@ fn a_slow_worker_holds_up_nothing() {
 #[test]
 fn what_waits_behind_a_handler_that_hangs_goes_to_another() {
     let dir = tempfile::tempdir().unwrap();
-    let hanging = client(dir.path(), "hanging", "work").start().unwrap();
-    let sender = client(dir.path(), "sender", "done").start().unwrap();
+    let hanging = member(dir.path(), "hanging", "work").start().unwrap();
+    let sender = member(dir.path(), "sender", "done").start().unwrap();
     sender.wait_listeners("work", 1, soon()).unwrap();
     // It gets used to many at once.
     send_numbers(&sender, 20_000);
@@ -103,7 +96,7 @@ fn what_waits_behind_a_handler_that_hangs_goes_to_another() {
         delivery.ack();
     }
     let in_hand = hanging.recv(soon()).unwrap();
-    let other = client(dir.path(), "other", "work").start().unwrap();
+    let other = member(dir.path(), "other", "work").start().unwrap();
     let mut handled = BTreeSet::new();
     for _ in 5001..20_000 {
         let delivery = other.recv(soon()).unwrap();
@@ -122,8 +115,8 @@ fn a_worker_that_cannot_be_reached_gets_nothing() {
     // One refuses connections, and one accepts them and says nothing.
     let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let worker = client(dir.path(), "worker", "work").registry("none").start().unwrap();
-    let sender = client(dir.path(), "sender", "done")
+    let worker = member(dir.path(), "worker", "work").registry("none").start().unwrap();
+    let sender = member(dir.path(), "sender", "done")
         .registry("none")
         .peer("refusing", &format!("tcp://{refusing}"), &["work"])
         .peer("silent", &format!("tcp://{}", silent.local_addr().unwrap()), &["work"])
@@ -139,11 +132,11 @@ fn a_worker_that_cannot_be_reached_gets_nothing() {
 #[test]
 fn a_cursor_survives_reassignment() {
     let dir = tempfile::tempdir().unwrap();
-    let sender = client(dir.path(), "sender", "done").reassign_after(Some(Duration::from_millis(50)));
+    let sender = member(dir.path(), "sender", "done").reassign_after(Some(Duration::from_millis(50)));
     let sender = sender.start().unwrap();
     let mut effects: BTreeSet<([u8; 16], u64, u64)> = BTreeSet::new();
     let key = |cursor: Cursor| (cursor.sender, cursor.stream, cursor.number);
-    let first = client(dir.path(), "first", "work").linger(Duration::ZERO).start().unwrap();
+    let first = member(dir.path(), "first", "work").linger(Duration::ZERO).start().unwrap();
     sender.wait_listeners("work", 1, soon()).unwrap();
     send_numbers(&sender, 20);
     let mut in_hand = Vec::new();
@@ -155,7 +148,7 @@ fn a_cursor_survives_reassignment() {
     // It applied the effects, and ends without an acknowledgement.
     let _ = first.close(Some(Instant::now()));
     drop(in_hand);
-    let second = client(dir.path(), "second", "work").start().unwrap();
+    let second = member(dir.path(), "second", "work").start().unwrap();
     let mut again = 0;
     for _ in 0..20 {
         let delivery = second.recv(soon()).unwrap();
@@ -170,8 +163,8 @@ fn a_cursor_survives_reassignment() {
 #[test]
 fn what_a_worker_has_stays_there_when_the_sender_starts_anew() {
     let dir = tempfile::tempdir().unwrap();
-    let workers = ["a", "b"].map(|name| client(dir.path(), name, "work").start().unwrap());
-    let sender = client(dir.path(), "sender", "done").start().unwrap();
+    let workers = ["a", "b"].map(|name| member(dir.path(), name, "work").start().unwrap());
+    let sender = member(dir.path(), "sender", "done").start().unwrap();
     sender.wait_listeners("work", 2, soon()).unwrap();
     send_numbers(&sender, 3);
     let in_hand = workers.each_ref().map(|worker| worker.recv(soon()).unwrap());
@@ -185,7 +178,7 @@ fn what_a_worker_has_stays_there_when_the_sender_starts_anew() {
     last.unwrap().ack();
     sender.wait_pending(2, soon()).unwrap();
     drop(sender);
-    let sender = client(dir.path(), "sender", "done").start().unwrap();
+    let sender = member(dir.path(), "sender", "done").start().unwrap();
     send_numbers(&sender, 2);
     let mut handled: Vec<u32> = in_hand
         .into_iter()
@@ -203,9 +196,9 @@ fn what_a_worker_has_stays_there_when_the_sender_starts_anew() {
 
 /// A receiver of the topics "bad" and "good", and a sender of large messages to all.
 fn two_topics(dir: &Path, pause: Duration) -> (Client, Client) {
-    let receiver = client(dir, "receiver", "bad").retry(pause, pause).start().unwrap();
+    let receiver = member(dir, "receiver", "bad").retry(pause, pause).start().unwrap();
     receiver.subscribe("good").unwrap();
-    let sender = client(dir, "sender", "done").start().unwrap();
+    let sender = member(dir, "sender", "done").start().unwrap();
     sender.wait_listeners("good", 1, soon()).unwrap();
     (receiver, sender)
 }

@@ -2,28 +2,14 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use pinnace_delivery::statistics::{IncomingStatistics, OutgoingStatistics};
-use pinnace_delivery::{Builder, Client, Durability, Error, Options, ReceiverState, Statistics, peek};
+use pinnace_delivery::{Client, Durability, Error, Options, ReceiverState, Statistics, peek};
 
-fn soon() -> Option<Instant> {
-    Some(Instant::now() + Duration::from_secs(20))
-}
-
-fn client(name: &str, dir: &Path) -> Builder {
-    Client::builder(name, &format!("{name}'s")).data_dir(dir.join(name)).registry("none")
-}
-
-/// A sender that knows the receiver.
-fn pair(dir: &Path) -> (Client, Client) {
-    let receiver = client("receiver", dir).start().unwrap();
-    let sender = client("sender", dir).peer("receiver", receiver.endpoint(), &["news"]).start().unwrap();
-    (sender, receiver)
-}
+use crate::common::{client, pair, soon};
 
 /// Waits until the statistics fulfil a condition.
 fn wait_for(client: &Client, is_so: impl Fn(&Statistics) -> bool) -> Statistics {

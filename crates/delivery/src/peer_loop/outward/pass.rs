@@ -33,6 +33,11 @@ pub struct SentCounts {
 }
 
 impl SentCounts {
+    /// Messages were sent after later ones.
+    pub(super) fn add_deferred(&mut self, messages: u64) {
+        self.first += messages;
+    }
+
     /// Numbers up to `seq` were sent, and with them `messages` ended.
     pub(super) fn add(&mut self, seq: u64, messages: u64) {
         *(if seq > self.highest { &mut self.first } else { &mut self.again }) += messages;

@@ -9,12 +9,14 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::Outgoing;
-use pinnace_stream::{Dispatch, RangeSet};
+use pinnace_stream::{Choice, Dispatch, Offer, RangeSet, Reported};
 
+use super::ordering::{digest_of_key, keys_of};
 use super::pass::LaneFrame;
 use super::{Expired, Outward};
 use crate::environment::now;
 use crate::peer_loop::peer::Peer;
+use crate::properties::ordering_key_in;
 use crate::store::Store;
 use crate::wire::{BEGINS, COST, Data, ENDS, FRAME_BYTES, Features, FrameEntry, FromSender, make_room};
 
@@ -29,7 +31,7 @@ pub(in crate::peer_loop) struct SharedStream {
     topic: String,
     /// The index of the lane's peer.
     own_peer: usize,
-    dispatch: Dispatch,
+    pub(super) dispatch: Dispatch,
     /// The frames gathered during a read, by member.
     frames: Vec<WorkFrame>,
     /// Connected receivers without the feature.
@@ -88,7 +90,8 @@ impl Outward {
     pub fn share(&mut self, store: &Store, stream: u32, peer: usize) {
         let Some(shared) = self.shared.get_mut(&stream) else { return };
         let is_new = !shared.dispatch.has(peer);
-        shared.dispatch.join(peer, now());
+        let name = self.peers[peer].as_ref().map_or(0, |peer| digest_of_key(&peer.name));
+        shared.dispatch.join(peer, name, now());
         // It may have listened earlier, and be ready.
         self.lanes.grant(shared.own_peer, u64::MAX);
         let is_older = self.peer(peer).is_some_and(|peer| !peer.features.has(Features::SHARED));
@@ -138,6 +141,9 @@ impl Outward {
         if let Some(shared) = self.shared.get_mut(&stream) {
             shared.dispatch.stop(peer);
             shared.older.remove(&peer);
+            if shared.dispatch.waits_for(peer) {
+                self.to_offer.insert(stream);
+            }
         }
     }
 
@@ -187,8 +193,11 @@ impl Outward {
             shared.dispatch.disconnect(peer, now());
             shared.older.remove(&peer);
             shared.to_tell.remove(&peer);
-            if shared.dispatch.connected().next().is_none() {
+            if !shared.has_receivers() {
                 self.lanes.disconnect(shared.own_peer);
+            }
+            if shared.dispatch.waits_for(peer) {
+                self.to_offer.insert(stream);
             }
             self.has_left = true;
         }
@@ -200,7 +209,13 @@ impl Outward {
         let Some(shared) = self.shared.get_mut(&stream) else { return };
         shared.dispatch.finish(&done);
         let Report { generation, wanted, held } = report;
-        let taken = shared.dispatch.report(index, *generation, *wanted, held, &done);
+        let Reported { mut taken, regained } =
+            shared.dispatch.report(index, *generation, *wanted, held, &done);
+        for (key, number) in keys_of(store, stream, &regained) {
+            if !shared.dispatch.regain(index, number, key, now()) {
+                taken.add(number, number);
+            }
+        }
         let peer = self.peers.get_mut(index).and_then(Option::as_mut);
         if let Some(peer) = peer {
             shared.unreported.retain(|name| *name != peer.name);
@@ -217,6 +232,7 @@ impl Outward {
         let Some(shared) = self.shared.get_mut(&stream) else { return };
         shared.dispatch.want(peer, generation, wanted);
         self.lanes.grant(shared.own_peer, u64::MAX);
+        self.to_serve.insert((stream, peer));
     }
 
     /// A receiver grants credit.
@@ -224,19 +240,21 @@ impl Outward {
         self.lanes.grant(peer, bytes);
         for stream in self.shared_with(peer) {
             self.lanes.grant(self.shared[&stream].own_peer, u64::MAX);
+            self.to_serve.insert((stream, peer));
         }
     }
 
     /// Resumes the lane of a shared stream at the first number that is neither assigned nor done.
     pub fn resume_shared(&mut self, store: &Store, stream: u32) {
         let Some(shared) = self.shared.get_mut(&stream) else { return };
-        if shared.dispatch.connected().next().is_none() {
+        if !shared.has_receivers() {
             return;
         }
         if !self.lanes.is_connected(shared.own_peer) {
             self.lanes.connect(shared.own_peer);
             self.lanes.grant(shared.own_peer, u64::MAX);
         }
+        shared.dispatch.offer_again(!shared.unreported.is_empty());
         let skipped = shared.skipped(store, stream);
         let sent = skipped.next_missing(0) - 1;
         let position = store.lock().outbox.get(stream).and_then(|of| of.position_after(sent));
@@ -256,7 +274,12 @@ impl Outward {
         let (done, recorded_in) = recorded_done(store, stream);
         shared.dispatch.finish(&done);
         match by {
-            None => shared.to_tell.extend(shared.dispatch.connected()),
+            None => {
+                shared.to_tell.extend(shared.dispatch.connected());
+                if shared.dispatch.waits_in_vain(now()).0 {
+                    self.to_offer.insert(stream);
+                }
+            }
             Some((peer, known)) => {
                 let (ranges, needed) = (known.later().len(), done.later().len());
                 let lacks = done.all_upto().saturating_sub(known.all_upto());
@@ -288,17 +311,20 @@ impl Outward {
         }
     }
 
-    /// Frees the messages of receivers of a client's streams that were away for `patience`. Returns when to call it
-    /// again.
-    pub fn free_shared(&mut self, store: &Store, client: u32, patience: Duration) -> Option<Instant> {
+    /// Frees the messages of receivers of a client's streams that were away for `patience`, and offers those again that
+    /// wait for a receiver in vain. Returns when to call it again.
+    pub fn free_shared(&mut self, store: &Store, client: u32, patience: Option<Duration>) -> Option<Instant> {
         let (time, mut next) = (now(), None);
         let own = self.shared.iter_mut().filter(|(_, shared)| shared.client == client);
         let mut freed = Vec::new();
         for (stream, shared) in own {
-            let (free, due) = shared.dispatch.free_after(time, patience);
-            let mut is_freed = free.last() > 0;
-            let mut known_at = None;
-            if !shared.unreported.is_empty() {
+            let (mut is_freed, expected) = shared.dispatch.waits_in_vain(time);
+            let (mut due, mut known_at) = (None, None);
+            if let Some(patience) = patience {
+                let (free, next) = shared.dispatch.free_after(time, patience);
+                (is_freed, due) = (is_freed || free.last() > 0, next);
+            }
+            if let Some(patience) = patience.filter(|_| !shared.unreported.is_empty()) {
                 known_at = Some(shared.since + patience).filter(|at| *at > time);
                 if known_at.is_none() {
                     shared.unreported.clear();
@@ -308,7 +334,7 @@ impl Outward {
             if is_freed {
                 freed.push(*stream);
             }
-            next = [next, due, known_at].into_iter().flatten().min();
+            next = [next, due, known_at, expected].into_iter().flatten().min();
         }
         freed.into_iter().for_each(|stream| self.resume_shared(store, stream));
         next
@@ -330,15 +356,37 @@ impl Outward {
         shared.dispatch.end_burst();
     }
 
-    /// Sends a message that the lane of a shared stream offers. Returns false if no receiver can take it now.
+    /// Sends a message that the lane of a shared stream offers, or defers it. Returns false if no receiver can take it
+    /// now, and later ones must wait too.
     pub(super) fn hand_out(&mut self, stream: u32, entry: &FrameEntry<'_>) -> bool {
         let (Some(shared), lanes) = (self.shared.get_mut(&stream), &self.lanes) else { return false };
-        let (begins, ends) = (entry.flags & BEGINS != 0, entry.flags & ENDS != 0);
-        let Some(member) = shared.dispatch.choose(entry.seq, begins, |peer| lanes.has_credit(peer)) else {
-            return false;
+        let (is_first, ends) = (entry.flags & BEGINS != 0, entry.flags & ENDS != 0);
+        let key = ordering_key_in(entry.flags, entry.body).map(|key| (digest_of_key(key), now()));
+        let offer = Offer { number: entry.seq, is_first, key };
+        let member = match shared.dispatch.choose(&offer, |peer| lanes.has_credit(peer)) {
+            Choice::Member(member) => member,
+            Choice::Deferred => {
+                if let Some(mut lane) = self.lanes.lane_mut(stream) {
+                    let _ = lane.advance_to(entry.seq, 0);
+                }
+                return true;
+            }
+            Choice::Nobody => return false,
         };
+        self.give(stream, member, entry);
+        if let Some(mut lane) = self.lanes.lane_mut(stream) {
+            // The lane's own credit has no end.
+            let _ = lane.advance_to(entry.seq, 0);
+            lane.data_mut().sent.add(entry.seq, u64::from(ends));
+        }
+        true
+    }
+
+    /// Sends a message to a member that can take it.
+    pub(super) fn give(&mut self, stream: u32, member: usize, entry: &FrameEntry<'_>) {
+        let Some(shared) = self.shared.get_mut(&stream) else { return };
         let index = shared.dispatch.peer(member);
-        let Some(peer) = self.peers[index].as_mut() else { return false };
+        let Some(peer) = self.peers[index].as_mut() else { return };
         let (flags, body) = peer.fit(entry.flags, entry.body);
         let entry = FrameEntry { flags, body: &body, ..*entry };
         if shared.frames.len() <= member {
@@ -360,14 +408,8 @@ impl Outward {
         }
         entry.put(&mut frame.bytes, frame.prev, frame.time);
         frame.prev = entry.seq;
-        shared.dispatch.assign(member, entry.seq, ends);
+        shared.dispatch.assign(member, entry.seq, entry.flags & ENDS != 0);
         self.lanes.spend(index, COST + entry.body.len() as u64);
-        if let Some(mut lane) = self.lanes.lane_mut(stream) {
-            // The lane's own credit has no end.
-            let _ = lane.advance_to(entry.seq, 0);
-            lane.data_mut().sent.add(entry.seq, u64::from(ends));
-        }
-        true
     }
 
     /// Sends a shared stream's volatile messages with numbers below `below`. Returns false if some must wait.
@@ -409,6 +451,11 @@ impl Outward {
 }
 
 impl SharedStream {
+    /// Returns true if a receiver with the feature is connected.
+    pub fn has_receivers(&self) -> bool {
+        self.dispatch.connected().next().is_some()
+    }
+
     fn skipped(&self, store: &Store, stream: u32) -> RangeSet {
         let mut skipped = done_of(store, stream);
         skipped.add_all(&self.dispatch.assigned(), u64::MAX);
@@ -431,7 +478,7 @@ fn is_on_disk(store: &Store, batch: u64) -> bool {
 }
 
 /// What is done of a stream, and the numbers that no message has.
-fn done_of(store: &Store, stream: u32) -> RangeSet {
+pub(super) fn done_of(store: &Store, stream: u32) -> RangeSet {
     let state = store.lock();
     let Some(of) = state.outbox.get(stream) else { return RangeSet::default() };
     let mut done = of.record.done.clone();

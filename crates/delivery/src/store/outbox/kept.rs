@@ -49,6 +49,17 @@ impl Stream {
         self.runs.front().map(|run| run.oldest_ms)
     }
 
+    /// Returns true if its last message is done. Earlier ones that are not done were put off; others may go first.
+    fn is_last_done(&self) -> bool {
+        let (last, missing) = (self.record.last, &self.missing);
+        let last = match missing.later().last() {
+            Some((first, end)) if *end >= last => first - 1,
+            _ if missing.all_upto() >= last => 0,
+            _ => last,
+        };
+        last == 0 || self.record.done.contains(last)
+    }
+
     /// The number up to which whole segments can be dropped: they are older than `oldest_ms`, or among the first
     /// `excess` bytes. Also what remains of `excess`. None: no whole segment can.
     pub fn droppable_upto(&self, oldest_ms: u64, mut excess: u64) -> (Option<u64>, u64) {
@@ -69,6 +80,19 @@ impl Outbox {
     /// The stream of messages kept for the clients that will listen on a topic.
     pub fn kept_on(&self, client: u32, topic: &str) -> Option<&Stream> {
         self.get(self.find(client, &Receiver::Later, topic)?)
+    }
+
+    /// Returns true if an earlier stream to the receiver of an heir has messages that come first.
+    pub fn is_behind_former(&self, heir: u32) -> bool {
+        let Some(heir) = self.get(heir).filter(|heir| heir.inherited_upto() > 0) else { return false };
+        let of = &heir.record;
+        self.streams.values().any(|other| {
+            let record = &other.record;
+            (record.client, &record.receiver, &record.topic) == (of.client, &of.receiver, &of.topic)
+                && record.second
+                && other.inherited_upto() < heir.inherited_upto()
+                && !other.is_last_done()
+        })
     }
 
     /// Counts dropped messages. Returns the stream's record, if there are any.
