@@ -94,6 +94,7 @@ impl Outward {
         shared.dispatch.join(peer, name, now());
         // It may have listened earlier, and be ready.
         self.lanes.grant(shared.own_peer, u64::MAX);
+        self.to_serve.insert((stream, peer));
         let is_older = self.peer(peer).is_some_and(|peer| !peer.features.has(Features::SHARED));
         if (is_new || is_older) && self.lanes.is_connected(peer) {
             self.open_shared(store, stream, peer);
