@@ -36,6 +36,9 @@ static pinnace_client_t *start(const char *name, const char *topic) {
     snprintf(text, sizeof text, "dir://%s/registry", place);
     EXPECT(pinnace_client_options_set(options, "registry", text) == 0);
     EXPECT(pinnace_client_options_set(options, "retry_first_ms", "1") == 0);
+    FAILS(pinnace_client_options_set(options, "retry_first_ms", "forever"), EINVAL);
+    FAILS(pinnace_client_options_set(options, "deduplicate_for_ms", "86400001"), EINVAL);
+    FAILS(pinnace_client_options_set(options, "deduplicate_for_ms", "ever"), EINVAL);
     pinnace_client_t *client = pinnace_client_start(options);
     EXPECT(client != NULL);
     EXPECT(pinnace_client_options_destroy(options) == 0);

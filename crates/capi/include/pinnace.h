@@ -226,7 +226,8 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   skip_failing       1: other messages go on while a failed one waits [0]
  *   skip_damage        1: opens a damaged store without the damaged parts [0]
  *   memory_limit       bytes of PINNACE_MEMORY messages that are kept [64 MiB]
- *   deduplicate_for_ms how long a message's id counts, by which a retry is recognized [120000; 0: not at all]
+ *   deduplicate_for_ms how long a message's id counts, by which a retry is recognized; `forever`: as long as it is one
+ *                      of the client's 65,536 newest [120000; 0: not at all]
  *   linger_ms          how long closing waits until these are acknowledged [1000; 0: not at all]
  *   handler_linger_ms  how long closing waits for calls and handlers that do not return [10000; 0: not at all]
  *   disk_limit         bytes of the store's files, at least 4 MiB; a body takes at most a sixteenth of them, or
