@@ -61,6 +61,7 @@ static void no_client(pinnace_client_t *none) {
     size_t size = 0;
     uint64_t number;
     FAILS(pinnace_client_close(none), EFAULT);
+    IS_NULL(pinnace_client_store_id(none), EFAULT);
     FAILS(pinnace_client_close_within(none, 0), EFAULT);
     FAILS(pinnace_client_drain(none, 0), EFAULT);
     FAILS(pinnace_client_in_hand(none, &number), EFAULT);
