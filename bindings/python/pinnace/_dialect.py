@@ -29,6 +29,32 @@ def is_sqlite(connection: Connection) -> bool:
     return isinstance(connection, sqlite3.Connection)
 
 
+def _has_transaction(connection: Any) -> bool:
+    """True: a transaction is open, as far as the connection can tell."""
+    # psycopg and psycopg2, where 0 is IDLE.
+    status = getattr(getattr(connection, "info", None), "transaction_status", 0)
+    return status != 0 or bool(getattr(connection, "in_transaction", False))
+
+
+def check_idle(connection: Any) -> None:
+    """ValueError: the connection has an open transaction, which the relay would commit."""
+    # With `autocommit` False, sqlite3 begins the next transaction at once.
+    is_always = is_sqlite(connection) and getattr(connection, "autocommit", True) is False
+    if _has_transaction(connection) and not is_always:
+        raise ValueError("the connection has an open transaction: a relay needs a connection of its own")
+
+
+def check_commits_together(connection: Any) -> None:
+    """ValueError: the connection would commit each statement by itself."""
+    commits_each = getattr(connection, "autocommit", False) is True
+    if is_sqlite(connection):
+        # Before Python 3.12, and by default, `isolation_level` says it.
+        is_legacy = getattr(connection, "autocommit", -1) == -1
+        commits_each = commits_each or is_legacy and connection.isolation_level is None
+    if commits_each and not _has_transaction(connection):
+        raise ValueError("the connection commits each statement by itself: begin a transaction")
+
+
 def _placeholder(connection: Connection) -> str:
     """How the module of the connection's class marks a parameter. The class may be derived from the module's."""
     if is_sqlite(connection):

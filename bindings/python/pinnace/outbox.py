@@ -21,7 +21,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from ._client import Client
 from ._dialect import CLAIM, DELETE, HEADERS, NEXT, OWNER, REFUSE, SCHEMA_POSTGRESQL, SCHEMA_SQLITE
-from ._dialect import Connection, Statements, is_sqlite
+from ._dialect import Connection, Statements, check_commits_together, check_idle, is_sqlite
 from ._library import Error
 from ._sending import Body, Headers, Ticket
 
@@ -89,7 +89,8 @@ def enqueue(
     by default; a message with the id of an earlier one on this topic is taken for its retry and dropped, if that is one
     of the relay's 65,536 newest. Raises ValueError if the message could not be sent: the topic and the id have 1 to 255
     bytes, a topic that does not end in ".dead" at most 250; the id, the content type, the trace context and the headers
-    have at most 16,384 bytes in all, and there are at most 64 headers. Raises what the database raises."""
+    have at most 16,384 bytes in all, and there are at most 64 headers. ValueError, too, if the connection commits each
+    statement by itself (autocommit) and has no transaction. Raises what the database raises."""
     if id is None:
         id = uuid.uuid4().hex
     ttl_ms = None if ttl is None else max(1, round(ttl * 1000)) if ttl > 0 else 0
@@ -99,6 +100,7 @@ def enqueue(
              "tracestate": tracestate}
     values = {name: value.encode() if isinstance(value, str) else bytes(value) for name, value in headers.items()}
     _check(texts, values)
+    check_commits_together(connection)
     with Statements(connection) as statements:
         row = (id, topic, bytes(memoryview(body)), int(all), ttl_ms, content_type, traceparent, tracestate)
         found = statements.insert(_INSERT, *row)
@@ -155,7 +157,7 @@ def relay(
     if not 1 <= batch <= BATCH_MAX:
         raise ValueError(f"batch must be 1 to {BATCH_MAX}, not {batch!r}")
     with client._relaying:
-        _check_idle(connection)
+        check_idle(connection)
         with Statements(connection) as statements:
             try:
                 rows, headers = _read(connection, statements, client, batch)
@@ -202,15 +204,6 @@ def disown(connection: Connection) -> None:
     with Statements(connection) as statements:
         statements.execute(_DISOWN)
     connection.commit()
-
-
-def _check_idle(connection: Any) -> None:
-    """ValueError: the connection has an open transaction, which the relay would commit."""
-    # sqlite3, where `autocommit` False always has one; psycopg and psycopg2, where 0 is IDLE. Others cannot tell.
-    status = getattr(getattr(connection, "info", None), "transaction_status", 0)
-    is_always = is_sqlite(connection) and getattr(connection, "autocommit", True) is False
-    if status != 0 or getattr(connection, "in_transaction", False) and not is_always:
-        raise ValueError("the connection has an open transaction: a relay needs a connection of its own")
 
 
 def _roll_back(connection: Connection) -> None:
