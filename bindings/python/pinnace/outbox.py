@@ -1,8 +1,8 @@
 """An outbox: messages in the transaction of the application's own changes, in its own database.
 
-    with connection:  # the application: both, or neither
-        connection.execute("INSERT INTO orders VALUES (?)", ("3 pinnaces",))
-        outbox.enqueue(connection, "invoices", b"3 pinnaces")
+    connection.execute("INSERT INTO orders VALUES (?)", ("3 pinnaces",))  # the application
+    outbox.enqueue(connection, "invoices", b"3 pinnaces")
+    connection.commit()  # both, or neither
 
     with Client("shop", "orders", deduplicate_for=math.inf) as client:  # the relay, often a process of its own
         outbox.run(own_connection, client)
