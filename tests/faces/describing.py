@@ -112,6 +112,9 @@ def what_is_sent_again_after_its_window_is_stored_again(open_driver):
     driver = open_driver()
     driver.start("sender", "s", "deduplicate_for_ms=1")
     driver.start("always", "a", "deduplicate_for_ms=0")
+    driver.start("never", "n", "deduplicate_for_ms=forever")
+    for _ in range(2):
+        driver.tell("describe", "never", "news", "=one", "7", "-", "-", "-")
     driver.tell("describe", "sender", "news", "=one", "7", "-", "-", "-")
     over = time.monotonic() + 0.005
     until("some milliseconds", lambda: time.monotonic() > over)
@@ -119,6 +122,8 @@ def what_is_sent_again_after_its_window_is_stored_again(open_driver):
     for _ in range(2):
         driver.tell("describe", "always", "news", "=one", "7", "-", "-", "-")
     expect(driver.tell("pending", "sender") == driver.tell("pending", "always") == ["2"], "both")
+    driver.tell("describe", "never", "news", "=one", "7", "-", "-", "-")
+    expect(driver.tell("pending", "never") == ["1"], "once")
 
 
 BEHAVIOURS = [thing for name, thing in list(globals().items()) if name.startswith("what_")]

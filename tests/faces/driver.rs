@@ -120,6 +120,7 @@ impl Driver {
                 "listen" => builder.listen(value),
                 "metrics" => builder.metrics(value),
                 "lease_ms" => builder.lease(Duration::from_millis(number(value))),
+                "deduplicate_for_ms" if value == "forever" => builder.deduplicate_for(Duration::MAX),
                 "deduplicate_for_ms" => builder.deduplicate_for(Duration::from_millis(number(value))),
                 "ack_within_ms" => builder.ack_within(Duration::from_millis(number(value))),
                 "interval_ms" => builder.interval(Duration::from_millis(number(value))),

@@ -36,6 +36,9 @@ static pinnace_client_t *start(const char *name, const char *topic) {
     snprintf(text, sizeof text, "dir://%s/registry", place);
     EXPECT(pinnace_client_options_set(options, "registry", text) == 0);
     EXPECT(pinnace_client_options_set(options, "retry_first_ms", "1") == 0);
+    FAILS(pinnace_client_options_set(options, "retry_first_ms", "forever"), EINVAL);
+    FAILS(pinnace_client_options_set(options, "deduplicate_for_ms", "86400001"), EINVAL);
+    FAILS(pinnace_client_options_set(options, "deduplicate_for_ms", "ever"), EINVAL);
     pinnace_client_t *client = pinnace_client_start(options);
     EXPECT(client != NULL);
     EXPECT(pinnace_client_options_destroy(options) == 0);
@@ -58,6 +61,7 @@ static void no_client(pinnace_client_t *none) {
     size_t size = 0;
     uint64_t number;
     FAILS(pinnace_client_close(none), EFAULT);
+    IS_NULL(pinnace_client_store_id(none), EFAULT);
     FAILS(pinnace_client_close_within(none, 0), EFAULT);
     FAILS(pinnace_client_drain(none, 0), EFAULT);
     FAILS(pinnace_client_in_hand(none, &number), EFAULT);

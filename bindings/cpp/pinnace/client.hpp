@@ -98,6 +98,8 @@ class Client {
 
     std::string name() const { return text(pinnace_client_name(handle())); }
     std::string endpoint() const { return text(pinnace_client_endpoint(handle())); }
+    /* Its id in its store: 32 hexadecimal digits, random; another store has another one. */
+    std::string store_id() const { return text(pinnace_client_store_id(handle())); }
 
     void subscribe(const std::string &topic) {
         detail::checked(pinnace_client_subscribe(handle(), topic.c_str()));

@@ -17,7 +17,7 @@ namespace pinnace {
 
 using Millis = std::chrono::milliseconds;
 
-/* As a timeout: no limit. As a delay: a growing delay. */
+/* As a time: no limit. As a delay: a growing delay. */
 constexpr Millis forever{-1};
 
 /* code() is an errno, what() its text. */

@@ -53,8 +53,11 @@ class Options {
      * receiver is known, for those to come. 0: without limit. */
     Options &retain_for(Millis time) { return set("retain_for_ms", std::to_string(time.count())); }
     Options &retain_bytes(std::uint64_t bytes) { return set("retain_bytes", std::to_string(bytes)); }
-    /* How long a message's id counts, by which a retry is recognized; 0: not at all. */
-    Options &deduplicate_for(Millis time) { return set("deduplicate_for_ms", std::to_string(time.count())); }
+    /* How long a message's id counts, by which a retry is recognized; 0: not at all; `forever`: as long as it is one
+     * of the client's 65,536 newest. */
+    Options &deduplicate_for(Millis time) {
+        return set("deduplicate_for_ms", time == forever ? "forever" : std::to_string(time.count()));
+    }
     /* How long closing waits for calls and handlers that do not return. */
     Options &handler_linger(Millis time) { return set("handler_linger_ms", std::to_string(time.count())); }
     Options &skip_damage(bool skip = true) { return flag("skip_damage", skip); }

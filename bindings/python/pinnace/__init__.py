@@ -7,11 +7,11 @@
 
 A layer over libpinnace's C functions, with ctypes. The loader must find libpinnace.so, or PINNACE_LIBRARY names it.
 """
-from ._client import Client, Handler, Pending, Ticket
+from ._client import Client, Handler, Pending
 from ._delivery import CURSOR_SCHEMA, Cursor, Dead, Delivery, Reason, Verdict
 from ._library import Closed, Error, TimedOut, lib
 from ._options import Peer
-from ._sending import Body, Durability, Headers
+from ._sending import Body, Durability, Headers, Ticket
 
 __all__ = [
     "CURSOR_SCHEMA",

@@ -18,23 +18,11 @@ from ._aio import Deliveries, Loops
 from ._delivery import Delivery, Verdict
 from ._library import PENDING, REPORTER, Closed, Error, TimedOut, checked, error_of, in_c, last_error, lib
 from ._library import milliseconds, text, text_of
-from ._options import FilePath, Peer, Seconds, add_topics, client_options, in_c_terms, in_s, secure
-from ._sending import Body, Durability, Headers, send_options
+from ._options import FOREVER, FilePath, Peer, Seconds, add_topics, client_options, in_c_terms, in_s, secure
+from ._sending import Body, Durability, Headers, Ticket, send_options
 
 Handler = Callable[[Delivery], Optional[Verdict]]
 """Called with each message. Returning None counts as Verdict.ACK."""
-
-
-class Ticket(int):
-    """A message on its way to the disk. Messages reach the disk in the order of their tickets."""
-
-    receivers: int
-    """The number of receivers of a message to all; 0: it is kept for those to come."""
-
-    def __new__(cls, number: int, receivers: int = 0) -> "Ticket":
-        ticket = super().__new__(cls, number)
-        ticket.receivers = receivers
-        return ticket
 
 
 # The interpreter handles no signals during a call into the library, so waits are split into slices of this length.
@@ -92,10 +80,10 @@ class Client:
     keygen`), encrypts all traffic; it then talks only to the clients in `trust`, which maps names to the paths of
     public certificates or to keys of 40 characters of Z85. Closing waits for handlers for `handler_linger`, and for
     the acknowledgement of messages of Durability.MEMORY for `linger`; these take at most `memory_limit` bytes, and the
-    store `disk_limit`. A message's id counts for `deduplicate_for` (0: not at all). Bodies have at most `max_body`
-    bytes, and from `compress_from` are compressed. None is the library's default. `more` has options by their names in
-    pinnace.h, as text. `on_error` is called, on any thread, with errors that no call can return; without it they are
-    logged.
+    store `disk_limit`. A message's id counts for `deduplicate_for` (0: not at all; math.inf: as long as it is one of
+    the client's 65,536 newest). Bodies have at most `max_body` bytes, and from `compress_from` are compressed. None is
+    the library's default. `more` has options by their names in pinnace.h, as text. `on_error` is called, on any thread,
+    with errors that no call can return; without it they are logged.
 
     Any thread may call it. A `with` statement closes it at its end.
     """
@@ -152,7 +140,11 @@ class Client:
             deduplicate_for=deduplicate_for, memory_limit=memory_limit, disk_limit=disk_limit, max_body=max_body,
             compress_from=compress_from,
         )
-        with client_options(name, topic, in_c_terms(given, more)) as options:
+        settings = in_c_terms(given, more)
+        # For pinnace.outbox.relay.
+        self._deduplicates_forever = settings.get("deduplicate_for_ms") == FOREVER
+        self._relaying = threading.Lock()
+        with client_options(name, topic, settings) as options:
             add_topics(options, topics, peers)
             secure(options, cert, trust)
             self._handle = lib.pinnace_client_start(options)
@@ -238,6 +230,11 @@ class Client:
     def endpoint(self) -> str:
         """The endpoint where other clients reach this one."""
         return text(lib.pinnace_client_endpoint(self._handle))
+
+    @property
+    def store_id(self) -> str:
+        """Its id in its store: 32 hexadecimal digits, random. A client of this name in another store has another."""
+        return text(lib.pinnace_client_store_id(self._handle))
 
     def subscribe(self, topic: str) -> None:
         """Listens on a further topic."""

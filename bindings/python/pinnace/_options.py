@@ -17,6 +17,8 @@ _TIMES = {
     "lease", "interval", "retry_first", "retry_most", "ack_within", "reassign_after", "retain_for", "deduplicate_for",
     "linger", "handler_linger",
 }
+# The value of a time without limit.
+FOREVER = b"forever"
 _Z85 = set("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#")
 
 
@@ -34,6 +36,8 @@ def in_s(time: Seconds) -> float:
 
 def _in_ms(name: str, time: Seconds) -> bytes:
     seconds = in_s(time)
+    if seconds == math.inf and name == "deduplicate_for":
+        return FOREVER
     if not 0 <= seconds < math.inf:
         raise ValueError(f"{name} must be a time of at least 0 s, not {time!r}")
     # 0 has a meaning of its own.

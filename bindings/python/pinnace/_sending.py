@@ -19,6 +19,18 @@ class Durability(enum.IntEnum):
     MEMORY = 2  # never on the disk; lost with the process
 
 
+class Ticket(int):
+    """A message on its way to the disk. Messages reach the disk in the order of their tickets."""
+
+    receivers: int
+    """The number of receivers of a message to all; 0: it is kept for those to come."""
+
+    def __new__(cls, number: int, receivers: int = 0) -> "Ticket":
+        ticket = super().__new__(cls, number)
+        ticket.receivers = receivers
+        return ticket
+
+
 def send_options(
     all: bool,
     durability: Durability,

@@ -226,7 +226,8 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   skip_failing       1: other messages go on while a failed one waits [0]
  *   skip_damage        1: opens a damaged store without the damaged parts [0]
  *   memory_limit       bytes of PINNACE_MEMORY messages that are kept [64 MiB]
- *   deduplicate_for_ms how long a message's id counts, by which a retry is recognized [120000; 0: not at all]
+ *   deduplicate_for_ms how long a message's id counts, by which a retry is recognized; `forever`: as long as it is one
+ *                      of the client's 65,536 newest [120000; 0: not at all]
  *   linger_ms          how long closing waits until these are acknowledged [1000; 0: not at all]
  *   handler_linger_ms  how long closing waits for calls and handlers that do not return [10000; 0: not at all]
  *   disk_limit         bytes of the store's files, at least 4 MiB; a body takes at most a sixteenth of them, or
@@ -280,6 +281,8 @@ int pinnace_client_close(pinnace_client_t *client);
 
 const char *pinnace_client_name(pinnace_client_t *client);     /* valid until it is closed */
 const char *pinnace_client_endpoint(pinnace_client_t *client); /* where others reach it; valid until it is closed */
+/* Its id in its store: 32 hexadecimal digits, random; another store has another one. Valid until it is closed. */
+const char *pinnace_client_store_id(pinnace_client_t *client);
 int pinnace_client_subscribe(pinnace_client_t *client, const char *topic);
 int pinnace_client_unsubscribe(pinnace_client_t *client, const char *topic);
 
@@ -409,6 +412,22 @@ typedef struct pinnace_cursor_t {
 } pinnace_cursor_t;
 int pinnace_delivery_cursor(pinnace_delivery_t *delivery, pinnace_cursor_t *cursor);
 const char *pinnace_cursor_schema(void);
+
+/* SQL for the application's own database, SQLite (3.24) or PostgreSQL (13): an outbox whose rows a relay sends, and the
+ * cursors of a receiver. docs/reference/delivery.md has the parameters, $1 and following. EINVAL: no such text. */
+enum {
+    PINNACE_SQL_OUTBOX_SCHEMA_SQLITE,     /* several statements; once, before senders and relays are started */
+    PINNACE_SQL_OUTBOX_SCHEMA_POSTGRESQL, /* likewise */
+    PINNACE_SQL_OUTBOX_OWNER,             /* the store_id of the client that sends from the outbox, or no row */
+    PINNACE_SQL_OUTBOX_CLAIM,             /* makes a client the owner, if there is none */
+    PINNACE_SQL_OUTBOX_NEXT,              /* the next rows, in their order */
+    PINNACE_SQL_OUTBOX_HEADERS,           /* the headers of rows */
+    PINNACE_SQL_OUTBOX_DELETE,            /* a row that is on the disk */
+    PINNACE_SQL_OUTBOX_REFUSE,            /* a row that cannot be sent as it is */
+    PINNACE_SQL_CURSOR_INSERT,            /* inserts no row: the message was handled before */
+    PINNACE_SQL_CURSOR_FORGET             /* deletes what is not needed any more */
+};
+const char *pinnace_sql(int text);
 
 /* A dead letter goes to a client that listens on the topic of the same name with ".dead" appended. These return its
  * original topic, the receiver that gave it up, how often it was delivered there, and the reason. ENOENT: not a dead

@@ -429,6 +429,14 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// Parses a time in milliseconds, or the word for one without limit.
+fn milliseconds_or_forever(text: &str) -> Result<Duration, String> {
+    match text {
+        "forever" => Ok(Duration::MAX),
+        _ => milliseconds(text).map_err(|_| "must be a number of milliseconds, or forever".to_owned()),
+    }
+}
+
 /// Parses a time in milliseconds.
 fn milliseconds(text: &str) -> Result<Duration, String> {
     let number: u32 = text.parse().map_err(|_| "must be a number of milliseconds".to_owned())?;

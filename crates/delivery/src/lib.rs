@@ -47,6 +47,7 @@ pub mod registry;
 mod signal;
 #[cfg(test)]
 mod simulator;
+pub mod sql;
 pub mod statistics;
 mod store;
 mod wire;

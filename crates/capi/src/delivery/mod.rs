@@ -13,6 +13,7 @@ mod options;
 mod properties;
 mod receive;
 mod send;
+mod sql;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ struct Open {
     core: Arc<Core>,
     name: CString,
     endpoint: CString,
+    store_id: CString,
     reporter: Reporting,
     /// The largest ticket issued so far.
     tickets: AtomicU64,
@@ -105,6 +107,7 @@ pub extern "C" fn pinnace_client_start(options: *const c_void) -> *mut c_void {
         Ok(CLIENTS.insert(Open {
             name: text(client.name()),
             endpoint: text(client.endpoint()),
+            store_id: text(&client.store_id()),
             core: Core::new(client),
             reporter,
             tickets: AtomicU64::new(0),
@@ -229,6 +232,12 @@ pub extern "C" fn pinnace_client_name(handle: *mut c_void) -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_endpoint(handle: *mut c_void) -> *const c_char {
     delivery_call(|| Ok(open(handle)?.endpoint.as_ptr()))
+}
+
+/// The id of the client in its store, valid until the client is closed; NULL on an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_client_store_id(handle: *mut c_void) -> *const c_char {
+    delivery_call(|| Ok(open(handle)?.store_id.as_ptr()))
 }
 
 /// Subscribes to a further topic.

@@ -41,7 +41,12 @@ struct Peer {
 enum Kind {
     Path,
     Text,
-    Number { least: u64, most: u64 },
+    Number {
+        least: u64,
+        most: u64,
+    },
+    /// As a number up to a day, or FOREVER.
+    TimeOrForever,
 }
 
 enum Value {
@@ -62,6 +67,8 @@ struct Plan {
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 const TIME: Kind = Kind::Number { least: 1, most: DAY_MS };
 const TIME_OR_NONE: Kind = Kind::Number { least: 0, most: DAY_MS };
+/// A time without limit, as text and as a number of milliseconds.
+const FOREVER: (&str, u64) = ("forever", u64::MAX);
 const FLAG: Kind = Kind::Number { least: 0, most: 1 };
 const BYTES: Kind = Kind::Number { least: 0, most: u64::MAX };
 
@@ -102,7 +109,7 @@ const KEYS: &[Key] = &[
     Key("skip_failing", FLAG, |plan, value| plan.with_some(value, Builder::skip_failing)),
     Key("skip_damage", FLAG, |plan, value| plan.with_some(value, Builder::skip_damage)),
     Key("memory_limit", BYTES, |plan, value| plan.with(|builder| builder.memory_limit(value.number()))),
-    Key("deduplicate_for_ms", TIME_OR_NONE, |plan, value| {
+    Key("deduplicate_for_ms", Kind::TimeOrForever, |plan, value| {
         plan.with(|builder| builder.deduplicate_for(value.time()))
     }),
     Key("linger_ms", TIME_OR_NONE, |plan, value| plan.with(|builder| builder.linger(value.time()))),
@@ -127,6 +134,10 @@ impl Kind {
         match self {
             Kind::Path => Ok(Value::Path(PathBuf::from(OsStr::from_bytes(value.to_bytes())))),
             Kind::Text => text.map(|text| Value::Text(text.to_owned())).map_err(|_| "UTF-8".to_owned()),
+            Kind::TimeOrForever if text == Ok(FOREVER.0) => Ok(Value::Number(FOREVER.1)),
+            Kind::TimeOrForever => {
+                TIME_OR_NONE.read(value).map_err(|wanted| format!("{wanted}, or {}", FOREVER.0))
+            }
             Kind::Number { least, most } => {
                 let digits = text.ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
                 let number = digits.and_then(|text| text.parse().ok());
@@ -152,7 +163,10 @@ impl Value {
     }
 
     fn time(&self) -> Duration {
-        Duration::from_millis(self.number())
+        match self.number() {
+            number if number == FOREVER.1 => Duration::MAX,
+            number => Duration::from_millis(number),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::handlers::*;
 use super::options::*;
 use super::receive::*;
 use super::send::*;
+use super::sql::pinnace_sql;
 use super::*;
 use crate::error::errno;
 
@@ -213,4 +214,31 @@ fn closing_ends_what_waits() {
     });
     // The name is free at once.
     assert_eq!(pinnace_client_close(start(dir.path(), "one")), 0);
+}
+
+#[test]
+fn sql_texts_have_numbers() {
+    let found = |number| {
+        let text = pinnace_sql(number);
+        // SAFETY: NULL, or a C string for ever.
+        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_str().unwrap())
+    };
+    for (number, begin) in [
+        (0, "CREATE TABLE IF NOT EXISTS pinnace_outbox (\n    id INTEGER"),
+        (1, "CREATE TABLE IF NOT EXISTS pinnace_outbox (\n    id BIGINT"),
+        (2, "SELECT store_id FROM pinnace_outbox_relay"),
+        (3, "INSERT INTO pinnace_outbox_relay"),
+        (4, "SELECT id, message_id"),
+        (5, "SELECT row_id, name, value"),
+        (6, "DELETE FROM pinnace_outbox WHERE id"),
+        (7, "UPDATE pinnace_outbox SET refused"),
+        (8, "INSERT INTO pinnace_handled"),
+        (9, "DELETE FROM pinnace_handled"),
+    ] {
+        assert!(found(number).is_some_and(|text| text.starts_with(begin)), "{number}: {:?}", found(number));
+    }
+    for number in [-1, 10, c_int::MAX] {
+        assert_eq!((found(number), errno()), (None, libc::EINVAL));
+        assert!(words().contains(&number.to_string()), "{}", words());
+    }
 }

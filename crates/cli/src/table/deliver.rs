@@ -9,7 +9,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use pinnace::delivery::LetterNumber;
 
-use super::{lifetime, milliseconds};
+use super::{lifetime, milliseconds, milliseconds_or_forever};
 
 #[derive(Subcommand)]
 pub enum Deliver {
@@ -170,8 +170,8 @@ pub struct DeliverSend {
     /// this topic within the last 2 minutes (--deduplicate-for), the message is not stored again
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
-    /// How long the id of a message counts; 0: not at all
-    #[arg(long, value_name = "MS", value_parser = milliseconds, default_value = "120000")]
+    /// How long the id of a message counts; 0: not at all; forever: as long as it is one of the client's newest
+    #[arg(long, value_name = "MS", value_parser = milliseconds_or_forever, default_value = "120000")]
     pub deduplicate_for: Duration,
     /// Content type of the messages, such as application/json
     #[arg(long, value_name = "TYPE")]

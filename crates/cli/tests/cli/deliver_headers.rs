@@ -33,6 +33,7 @@ fn a_retry_with_the_same_id_is_not_stored_again() {
     };
     (0..3).for_each(|_| send(&["one"]));
     send(&["two", "--deduplicate-for", "0"]);
+    send(&["two", "--deduplicate-for", "forever"]);
     clients.run("send", "shop", &["orders", "end"], b"").expect(0);
     let receiver = clients.start("recv", "billing", &["orders", "-n", "3"]);
     clients.sent(&[], b"");

@@ -253,8 +253,9 @@ impl Builder {
 
     /// How long a message's id ([`Options::id`](crate::Options::id)) counts, by this machine's clock: a further message
     /// of this client with that id on the same topic is taken for a retry, and not stored again, also after a restart
-    /// or a crash; 2 minutes by default. Zero: ids do not matter. The store keeps the 65,536 newest ids of a client, or
-    /// one for each 1,280 bytes of [`disk_limit`](Self::disk_limit) if these are fewer; older ones are forgotten early.
+    /// or a crash; 2 minutes by default. Zero: ids do not matter. `Duration::MAX`: for ever, whatever the clock shows.
+    /// The store keeps the 65,536 newest ids of a client, or one for each 1,280 bytes of
+    /// [`disk_limit`](Self::disk_limit) if these are fewer; older ones are forgotten early.
     pub fn deduplicate_for(mut self, time: Duration) -> Builder {
         self.deduplicate_for = time;
         self

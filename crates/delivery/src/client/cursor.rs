@@ -22,7 +22,7 @@ pub struct Cursor {
 ///
 /// For each message, in one transaction: insert client, sender, stream and number. If that row exists, this is a
 /// redelivery: roll back, and acknowledge it. Otherwise apply the effect, delete the rows of the same client, sender
-/// and stream with numbers up to `settled`, commit, and acknowledge.
+/// and stream with numbers up to `settled`, commit, and acknowledge. [`sql`](crate::sql) has these statements.
 pub const CURSOR_SCHEMA: &str = "\
 CREATE TABLE IF NOT EXISTS pinnace_handled (
     client VARCHAR(255) NOT NULL,
@@ -35,8 +35,12 @@ CREATE TABLE IF NOT EXISTS pinnace_handled (
 impl Cursor {
     /// The sender as 32 hexadecimal digits, for `CURSOR_SCHEMA`.
     pub fn sender_text(&self) -> String {
-        self.sender.iter().map(|byte| format!("{byte:02x}")).collect()
+        id_text(&self.sender)
     }
+}
+
+pub(super) fn id_text(id: &Id) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Delivery {

@@ -34,6 +34,7 @@ use crate::store::records;
 pub use builder::Builder;
 use builder::serving::Server;
 use closing::End;
+use cursor::id_text;
 pub use cursor::{CURSOR_SCHEMA, Cursor};
 pub use handler::{HandlerResult, Settlement};
 pub use pending::Pending;
@@ -86,6 +87,12 @@ impl Client {
 
     pub fn name(&self) -> &str {
         &self.record.name
+    }
+
+    /// The id of this client in its store, as 32 hexadecimal digits. It is random and made with the store: a client of
+    /// the same name in another store has another one.
+    pub fn store_id(&self) -> String {
+        id_text(&self.record.id)
     }
 
     /// Damage that was left out when the store was opened ([`Builder::skip_damage`]).

@@ -290,21 +290,25 @@ fn ids_count_for_a_while() {
     let _simulation = Simulation::begin(7);
     let mut powered = Powered::new("sender", 1);
     let dir = tempfile::tempdir().unwrap();
-    let start = |powered: &mut Powered| {
-        let builder = powered.builder(dir.path()).deduplicate_for(Duration::from_secs(60));
+    let start = |powered: &mut Powered, window| {
+        let builder = powered.builder(dir.path()).deduplicate_for(window).retain_for(None);
         let instance = Instance::over(Arc::new(powered.disk.clone()), builder.settings()).unwrap();
         powered.client.insert(Arc::new(builder.start_in(&Arc::new(instance)).unwrap())).clone()
     };
-    let mut sender = start(&mut powered);
-    let options = Options { id: Some("7"), ..Options::default() };
-    for (second, pending) in [(1, 1), (30, 1), (60, 1), (61, 2), (120, 2), (121, 3)] {
+    let (minute, century_s) = (Duration::from_secs(60), 100 * 365 * 24 * 60 * 60);
+    let for_a_minute = [(1, 1), (30, 1), (60, 1), (61, 2), (120, 2), (121, 3)].map(|at| (minute, "7", at));
+    let for_ever = [(122, 4), (century_s, 4)].map(|at| (Duration::MAX, "8", at));
+    for (window, id, (second, pending)) in for_a_minute.into_iter().chain(for_ever) {
+        let mut sender = start(&mut powered, window);
+        let options = Options { id: Some(id), ..Options::default() };
         advance_to(Duration::from_secs(second));
         for _ in 0..2 {
             sender.send("news", b"one", &options).unwrap();
             assert_eq!(sender.pending(), pending, "after {second} s");
             powered.cut();
-            sender = start(&mut powered);
+            sender = start(&mut powered, window);
         }
+        powered.cut();
     }
 }
 

@@ -8,6 +8,28 @@ use pinnace_delivery::{Client, Dead, Durability, Error, Options, Verdict};
 
 use crate::common::{client, pair, soon};
 
+/// Restarts keep it, and the receiver sees it in the cursor.
+#[test]
+fn a_client_has_an_id_in_its_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = pair(dir.path());
+    let ids = [sender.store_id(), receiver.store_id()];
+    assert_ne!(ids[0], ids[1]);
+    assert!(
+        ids.iter().all(|id| id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit())),
+        "{ids:?}"
+    );
+    sender.send_to("news", b"one").unwrap();
+    let delivery = receiver.recv(soon()).unwrap();
+    assert_eq!(delivery.cursor().sender_text(), ids[0]);
+    delivery.ack();
+    drop((sender, receiver));
+    let (sender, receiver) = pair(dir.path());
+    assert_eq!([sender.store_id(), receiver.store_id()], ids);
+    let other = client("sender", &dir.path().join("elsewhere")).start().unwrap();
+    assert!(!ids.contains(&other.store_id()));
+}
+
 #[test]
 fn messages_arrive_in_order_and_are_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
