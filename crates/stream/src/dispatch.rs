@@ -126,6 +126,10 @@ impl Member {
         self.away_since.filter(|_| self.listens && !self.has_reported).map(|since| since + EXPECTED_FOR)
     }
 
+    fn is_expected(&self, now: Instant) -> bool {
+        self.expected_until().is_some_and(|until| until > now)
+    }
+
     fn room(&self) -> u64 {
         self.wanted.saturating_sub(self.sent)
     }
@@ -271,13 +275,18 @@ impl Dispatch {
     }
 
     /// Returns true if numbers wait for a receiver in vain: it is away or does not listen, and has no others. Then the
-    /// caller offers them again. Also when to call this again.
-    pub fn waits_in_vain(&self, now: Instant) -> (bool, Option<Instant>) {
-        let expected = |member: &Member| member.expected_until().filter(|until| *until > now);
-        let is_vain =
-            |member: &Member| !member.is_ready() && member.assigned.last() == 0 && expected(member).is_none();
-        let next = self.members.iter().filter_map(expected).min();
-        (self.keys.awaited().any(|at| is_vain(&self.members[at])), next)
+    /// caller offers them again.
+    pub fn waits_in_vain(&self, now: Instant) -> bool {
+        self.keys.awaited().any(|at| {
+            let member = &self.members[at];
+            !member.is_ready() && member.assigned.last() == 0 && !member.is_expected(now)
+        })
+    }
+
+    /// When a receiver is no longer expected to connect: `waits_in_vain` may be true then.
+    pub fn next_expected(&self, now: Instant) -> Option<Instant> {
+        let expected = self.members.iter().filter(|member| member.is_expected(now));
+        expected.filter_map(Member::expected_until).min()
     }
 
     /// The member of a receiver that can take numbers that wait for it, and the first `count` of these.
@@ -361,7 +370,6 @@ impl Dispatch {
             return self.defer(number, Some(key), None);
         }
         let is_under_way = |known: &Key| known.is_under_way(&self.members[known.member].assigned);
-        let is_expected = |member: &Member| member.expected_until().is_some_and(|until| until > now);
         let known = self.keys.get(key);
         let at = match (self.keys.waits_for(key), known) {
             (Some(at), _) => at,
@@ -371,7 +379,7 @@ impl Dispatch {
             }
             _ => {
                 let members = self.members.iter().enumerate();
-                let candidates = members.filter(|(_, member)| member.is_ready() || is_expected(member));
+                let candidates = members.filter(|(_, member)| member.is_ready() || member.is_expected(now));
                 let best = candidates.max_by_key(|(_, member)| fitness(key, member.name));
                 let Some((at, _)) = best else { return Choice::Nobody };
                 at

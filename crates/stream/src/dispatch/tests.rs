@@ -25,6 +25,9 @@ enum Step {
     Disconnect(usize),
     /// A receiver's process dies, with all it has, and a new one reports.
     Die(usize),
+    /// A receiver stops listening, or listens again.
+    Stop(usize),
+    Listen(usize),
     /// The receivers that are away have been so for too long.
     Free,
 }
@@ -39,6 +42,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => receiver.clone().prop_map(Step::Report),
         1 => receiver.clone().prop_map(Step::Return),
         1 => receiver.clone().prop_map(Step::Disconnect),
+        1 => receiver.clone().prop_map(Step::Stop),
+        2 => receiver.clone().prop_map(Step::Listen),
         1 => receiver.prop_map(Step::Die),
         1 => Just(Step::Free),
     ]
@@ -72,6 +77,7 @@ struct Receiver {
     generation: u64,
     wanted: u64,
     is_connected: bool,
+    has_stopped: bool,
 }
 
 impl Shop {
@@ -101,6 +107,7 @@ impl Shop {
         for number in regained.iter().flat_map(|(first, last)| first..=last) {
             if let Some(key) = key_of(number) {
                 match self.dispatch.regain(at, number, key, self.now) {
+                    true if receiver.has_stopped => drop(self.keys.remove(&key)),
                     true => drop(self.keys.insert(key, at)),
                     false => taken.add(number, number),
                 }
@@ -212,6 +219,19 @@ impl Shop {
                 self.keys.retain(|_, of| *of != at);
                 self.report(at);
             }
+            Step::Stop(at) => {
+                self.dispatch.stop(at);
+                self.receivers[at].has_stopped = true;
+                self.keys.retain(|_, of| *of != at);
+                if self.dispatch.waits_for(at) {
+                    self.offer();
+                }
+            }
+            Step::Listen(at) => {
+                self.dispatch.join(at, at as u64, self.now);
+                self.receivers[at].has_stopped = false;
+                self.serve(at);
+            }
             Step::Free => {
                 self.now += PATIENCE;
                 let (free, next) = self.dispatch.free_after(self.now, PATIENCE);
@@ -220,7 +240,7 @@ impl Shop {
                 self.offer();
             }
         }
-        if self.dispatch.waits_in_vain(self.now).0 {
+        if self.dispatch.waits_in_vain(self.now) {
             self.offer();
         }
         let assigned = self.dispatch.assigned();
@@ -238,6 +258,7 @@ proptest! {
         let mut shop = Shop::new();
         steps.into_iter().for_each(|step| shop.take(step));
         (0..3).for_each(|at| shop.take(Step::Report(at)));
+        (0..3).for_each(|at| shop.take(Step::Listen(at)));
         while shop.done.all_upto() < LAST {
             (0..3).for_each(|at| shop.take(Step::Ask(at, 1)));
             shop.take(Step::Offer);
@@ -372,8 +393,11 @@ fn a_receiver_that_is_expected_gets_its_keys() {
     };
     dispatch.join(2, 2, now);
     assert_eq!(choose(&mut dispatch, now), Some(Choice::Deferred));
-    let (in_vain, next) = dispatch.waits_in_vain(now);
-    assert!(!in_vain && next.is_some_and(|next| dispatch.waits_in_vain(next).0), "{next:?}");
+    let next = dispatch.next_expected(now);
+    assert!(
+        !dispatch.waits_in_vain(now) && next.is_some_and(|next| dispatch.waits_in_vain(next)),
+        "{next:?}"
+    );
     dispatch.offer_again(false);
     let is_other = |choice| matches!(choice, Some(Choice::Member(0 | 1)));
     assert!(is_other(choose(&mut dispatch, next.unwrap())), "it did not connect");

@@ -274,13 +274,11 @@ impl Outward {
         let Some(shared) = self.shared.get_mut(&stream) else { return };
         let (done, recorded_in) = recorded_done(store, stream);
         shared.dispatch.finish(&done);
+        if shared.dispatch.waits_in_vain(now()) {
+            self.to_offer.insert(stream);
+        }
         match by {
-            None => {
-                shared.to_tell.extend(shared.dispatch.connected());
-                if shared.dispatch.waits_in_vain(now()).0 {
-                    self.to_offer.insert(stream);
-                }
-            }
+            None => shared.to_tell.extend(shared.dispatch.connected()),
             Some((peer, known)) => {
                 let (ranges, needed) = (known.later().len(), done.later().len());
                 let lacks = done.all_upto().saturating_sub(known.all_upto());
@@ -319,7 +317,8 @@ impl Outward {
         let own = self.shared.iter_mut().filter(|(_, shared)| shared.client == client);
         let mut freed = Vec::new();
         for (stream, shared) in own {
-            let (mut is_freed, expected) = shared.dispatch.waits_in_vain(time);
+            let mut is_freed = shared.dispatch.waits_in_vain(time);
+            let expected = shared.dispatch.next_expected(time);
             let (mut due, mut known_at) = (None, None);
             if let Some(patience) = patience {
                 let (free, next) = shared.dispatch.free_after(time, patience);
