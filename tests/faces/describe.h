@@ -2,7 +2,7 @@
  * use. */
 
 static const char *optional(const char *word) {
-    return strcmp(word, "-") == 0 ? NULL : word;
+    return strcmp(word, "-") == 0 ? NULL : strcmp(word, "''") == 0 ? "" : word;
 }
 
 static void describe(int count, char **words) {
@@ -14,8 +14,9 @@ static void describe(int count, char **words) {
     options.content_type = optional(words[5]);
     options.traceparent = optional(words[6]);
     options.tracestate = optional(words[7]);
+    options.ordering_key = optional(words[8]);
     options.headers = headers;
-    for (int at = 8; at < count; at++) {
+    for (int at = 9; at < count; at++) {
         char *value = strchr(words[at], '=');
         *value++ = 0;
         headers[options.header_count++] = (pinnace_header_t){words[at], value, strlen(value)};
@@ -35,9 +36,9 @@ static void properties(int count, char **words) {
         refused();
         return;
     }
-    printf("properties %s %s %s %s", or_none(pinnace_delivery_id(delivery)),
+    printf("properties %s %s %s %s %s", or_none(pinnace_delivery_id(delivery)),
            or_none(pinnace_delivery_content_type(delivery)), or_none(pinnace_delivery_traceparent(delivery)),
-           or_none(pinnace_delivery_tracestate(delivery)));
+           or_none(pinnace_delivery_tracestate(delivery)), or_none(pinnace_delivery_ordering_key(delivery)));
     pinnace_header_t header, same;
     for (size_t at = 0; pinnace_delivery_header_at(delivery, at, &header) == 0; at++) {
         if (pinnace_delivery_header(delivery, header.key, &same) != 0 || same.value != header.value)

@@ -96,7 +96,9 @@ static std::string describe(const Words &words) {
     options.content_type = text(5);
     options.traceparent = text(6);
     options.tracestate = text(7);
-    for (std::size_t at = 8; at < words.size(); at++) {
+    if (words[8] != "-")
+        options.ordering_key = words[8] == "''" ? "" : words[8];
+    for (std::size_t at = 9; at < words.size(); at++) {
         const std::size_t end = words[at].find('=');
         options.headers.emplace_back(words[at].substr(0, end), words[at].substr(end + 1));
     }
@@ -107,7 +109,8 @@ static std::string describe(const Words &words) {
 static std::string properties(const Words &words) {
     const Delivery &delivery = deliveries.at(std::stoul(words[1]));
     std::string said = "properties";
-    for (const auto &text : {delivery.id(), delivery.content_type(), delivery.traceparent(), delivery.tracestate()})
+    for (const auto &text : {delivery.id(), delivery.content_type(), delivery.traceparent(), delivery.tracestate(),
+                             delivery.ordering_key()})
         said.append(" ").append(text.value_or("-"));
     for (const auto &[key, value] : delivery.headers()) {
         if (delivery.header(std::string(key)) != value)

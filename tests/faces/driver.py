@@ -6,8 +6,10 @@ suite uses a face only through its driver.
     send CLIENT TOPIC BODY                    to one of the listeners; `all` to each
     all CLIENT TOPIC BODY                     -> number RECEIVERS
     with CLIENT TOPIC BODY ALL INTERVAL TTL_MS TIMEOUT_MS    with options, as numbers; TTL_MS 0: none
-    describe CLIENT TOPIC BODY ID CONTENT_TYPE TRACEPARENT TRACESTATE [KEY=VALUE]...    with headers; - for none
-    properties NUMBER                         -> properties ID CONTENT_TYPE TRACEPARENT TRACESTATE KEY=VALUE...
+    describe CLIENT TOPIC BODY ID CONTENT_TYPE TRACEPARENT TRACESTATE ORDERING_KEY [KEY=VALUE]...    with headers;
+                                              - for none, '' for an empty text
+    properties NUMBER                         -> properties ID CONTENT_TYPE TRACEPARENT TRACESTATE ORDERING_KEY
+                                              KEY=VALUE...
     burst CLIENT TOPIC COUNT                  sends numbers from 0, as text, and waits for the last ticket
     recv CLIENT TIMEOUT_MS                    -> delivery NUMBER FROM TOPIC COUNT ACCEPTED_MS SIZE ADLER32
     dead NUMBER                               -> dead TOPIC RECEIVER DELIVERIES REASON; REASON 0: given by the handler
@@ -142,12 +144,13 @@ class Driver:
         self.process.stdout.close()
 
 
-def refused(numbers, call, *words):
-    """Expects an error with this errno, or with one of several."""
+def refused(numbers, call, *words, reason=""):
+    """Expects an error with this errno, or with one of several, and with the reason in its text."""
     numbers = numbers if isinstance(numbers, tuple) else (numbers,)
     try:
         call(*words)
     except Refused as refusal:
         expect(refusal.number in numbers, f"{refusal}; expected {[errno.errorcode[number] for number in numbers]}")
+        expect(reason in str(refusal), f"{refusal}; expected: {reason}")
     else:
         expect(False, f"{words}: not refused")

@@ -167,8 +167,12 @@ impl Driver {
 
     fn describe(&self, words: &[&str]) -> Answer {
         let [client, topic, spec, texts @ ..] = words else { panic!("describe") };
-        let (texts, headers) = texts.split_at(4);
-        let text = |at: usize| Some(texts[at]).filter(|text| *text != "-");
+        let (texts, headers) = texts.split_at(5);
+        let text = |at: usize| match texts[at] {
+            "-" => None,
+            "''" => Some(""),
+            text => Some(text),
+        };
         let headers: Vec<(&str, &[u8])> = headers
             .iter()
             .map(|header| header.split_once('=').expect("KEY=VALUE"))
@@ -179,6 +183,7 @@ impl Driver {
             content_type: text(1),
             traceparent: text(2),
             tracestate: text(3),
+            ordering_key: text(4),
             headers: &headers,
             ..Options::default()
         };
@@ -188,7 +193,13 @@ impl Driver {
     fn properties(&self, at: &str) -> Answer {
         let delivery = self.deliveries[number(at) as usize].as_ref();
         let delivery = delivery.ok_or_else(|| Refused(EFAULT, "settled already".to_owned()))?;
-        let texts = [delivery.id(), delivery.content_type(), delivery.traceparent(), delivery.tracestate()];
+        let texts = [
+            delivery.id(),
+            delivery.content_type(),
+            delivery.traceparent(),
+            delivery.tracestate(),
+            delivery.ordering_key(),
+        ];
         let mut said = format!("properties {}", texts.map(|text| text.unwrap_or("-")).join(" "));
         for (key, value) in delivery.headers() {
             assert_eq!(delivery.header(key), Some(value));

@@ -64,16 +64,18 @@ def send_with(client: str, topic: str, spec: str, every: str, interval: str, ttl
 
 
 def describe(client: str, topic: str, spec: str, *words: str) -> str:
-    id, content_type, traceparent, tracestate = (None if word == "-" else word for word in words[:4])
-    headers = dict(word.split("=", 1) for word in words[4:])
+    texts = [None if word == "-" else "" if word == "''" else word for word in words[:5]]
+    id, content_type, traceparent, tracestate, ordering_key = texts
+    headers = dict(word.split("=", 1) for word in words[5:])
     clients[client].send(topic, body(spec), id=id, content_type=content_type, traceparent=traceparent,
-                         tracestate=tracestate, headers=headers)
+                         tracestate=tracestate, ordering_key=ordering_key, headers=headers)
     return "ok"
 
 
 def properties(number: str) -> str:
     got = deliveries[int(number)]
-    texts = [text or "-" for text in (got.id, got.content_type, got.traceparent, got.tracestate)]
+    found = got.id, got.content_type, got.traceparent, got.tracestate, got.ordering_key
+    texts = [text or "-" for text in found]
     return " ".join(["properties", *texts, *(f"{key}={value.decode()}" for key, value in got.headers.items())])
 
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,7 @@ static void no_delivery(pinnace_delivery_t *none) {
     IS_NULL(pinnace_delivery_content_type(none), EFAULT);
     IS_NULL(pinnace_delivery_traceparent(none), EFAULT);
     IS_NULL(pinnace_delivery_tracestate(none), EFAULT);
+    IS_NULL(pinnace_delivery_ordering_key(none), EFAULT);
     EXPECT(pinnace_delivery_headers(none) == 0);
     FAILS(pinnace_delivery_header_at(none, 0, &(pinnace_header_t){0}), EFAULT);
     FAILS(pinnace_delivery_header(none, "key", &(pinnace_header_t){0}), EFAULT);
@@ -185,6 +187,33 @@ static void null_arguments(void) {
     no_client(client);
 }
 
+/* A program that was compiled with the header of another version: its options end earlier, or have further members. */
+static void send_options_of_other_versions(void) {
+    pinnace_client_t *sender = start("sender", "s"), *receiver = start("receiver", "r");
+    struct {
+        pinnace_send_options_t known;
+        const char *beyond;
+    } given = {PINNACE_SEND_OPTIONS, NULL};
+    given.known.ordering_key = "";
+    FAILS(pinnace_client_send(sender, "r", "", 0, &given.known), EINVAL);
+    EXPECT(strstr(pinnace_client_error(), "ordering key") != NULL);
+    given.known.size = offsetof(pinnace_send_options_t, ordering_key);
+    EXPECT(pinnace_client_send(sender, "r", "one", 3, &given.known) == 0);
+    given.known.ordering_key = "key";
+    given.known.size = sizeof given;
+    EXPECT(pinnace_client_send(sender, "r", "two", 3, &given.known) == 0);
+    given.beyond = "set";
+    FAILS(pinnace_client_send(sender, "r", "", 0, &given.known), E2BIG);
+    for (int number = 0; number < 2; number++) {
+        pinnace_delivery_t *delivery = pinnace_client_recv(receiver, SOON_MS);
+        const char *key = pinnace_delivery_ordering_key(delivery);
+        EXPECT(number == 0 ? key == NULL : key != NULL && strcmp(key, "key") == 0);
+        EXPECT(pinnace_delivery_ack(delivery) == 0);
+    }
+    EXPECT(pinnace_client_wait_pending(sender, 0, SOON_MS) == 0);
+    EXPECT(pinnace_client_close(sender) == 0 && pinnace_client_close(receiver) == 0);
+}
+
 static void deliveries_outlive_their_client(void) {
     pinnace_client_t *sender = start("sender", "s"), *receiver = start("receiver", "r");
     EXPECT(pinnace_client_send_to(sender, "r", "one", 3) == 0);
@@ -197,6 +226,7 @@ static void deliveries_outlive_their_client(void) {
     delivery = pinnace_client_recv(receiver, SOON_MS);
     EXPECT(pinnace_delivery_size(delivery) == 3 && pinnace_client_close(receiver) == 0);
     IS_NULL(pinnace_delivery_id(delivery), ENOENT);
+    IS_NULL(pinnace_delivery_ordering_key(delivery), ENOENT);
     FAILS(pinnace_delivery_header(delivery, "key", &(pinnace_header_t){0}), ENOENT);
     FAILS(pinnace_delivery_header(delivery, NULL, &(pinnace_header_t){0}), EFAULT);
     FAILS(pinnace_delivery_header_at(delivery, 0, NULL), EFAULT);
@@ -433,6 +463,7 @@ static const struct {
     {"a handler that hangs", a_handler_that_hangs},
     {"a handler that stops", a_handler_that_stops},
     {"a fork", a_fork},
+    {"send options of other versions", send_options_of_other_versions},
     {"a limit of file sizes", a_limit_of_file_sizes},
 };
 

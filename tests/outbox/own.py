@@ -101,7 +101,7 @@ def what_is_committed_is_sent_with_its_properties(place):
     expect(outbox.relay(own, relay) == 0, "there is nothing")
     outbox.enqueue(connection, "invoices", b"rolled back")
     connection.rollback()
-    given = dict(content_type="text/plain", traceparent=TRACE, tracestate="vendor=1",
+    given = dict(content_type="text/plain", traceparent=TRACE, tracestate="vendor=1", ordering_key="k",
                  headers={"region": "north", "bytes": b"\0\xff", "a": ""})
     first = outbox.enqueue(connection, "invoices", b"one", **given)
     outbox.enqueue(connection, "invoices", memoryview(b"\0\xff"), all=True, ttl=60, id="order-7")
@@ -111,10 +111,11 @@ def what_is_committed_is_sent_with_its_properties(place):
     got = {delivery.id: delivery for delivery in (billing.recv(SOON_S) for _ in range(2))}
     expect(got.keys() == {first, "order-7"}, f"{got.keys()}")
     one = got[first]
-    found = one.content_type, one.traceparent, one.tracestate, dict(one.headers), one.body
-    wanted = "text/plain", TRACE, "vendor=1", {"region": b"north", "bytes": b"\0\xff", "a": b""}, b"one"
+    found = one.content_type, one.traceparent, one.tracestate, one.ordering_key, dict(one.headers), one.body
+    wanted = "text/plain", TRACE, "vendor=1", "k", {"region": b"north", "bytes": b"\0\xff", "a": b""}, b"one"
     expect(found == wanted and list(one.headers) == ["region", "bytes", "a"], f"{found}")
-    expect(got["order-7"].body == b"\0\xff" and not got["order-7"].headers, "the other")
+    other = got["order-7"]
+    expect(other.body == b"\0\xff" and not other.headers and other.ordering_key is None, "the other")
     for delivery in got.values():
         delivery.ack()
     expect([count(own, table) for table in TABLES[:2]] == [0, 0], "rows are left")
@@ -200,13 +201,15 @@ def what_is_wrong_is_refused_at_once(place):
 
     for words in (dict(topic=""), dict(topic="t" * 251), dict(topic="\0"), dict(id=""), dict(id="i" * 256), dict(ttl=0),
                   dict(ttl=-1), dict(ttl=5e6), dict(content_type=""), dict(tracestate="a=b"),
+                  dict(ordering_key=""), dict(ordering_key="k" * 256), dict(ordering_key="k\0"),
                   dict(headers={"": "v"}), dict(headers={"k" * 256: "v"}), dict(headers={"k\0": "v"}),
                   dict(headers={f"{number}": "" for number in range(65)}), dict(headers={"k": "v" * 16_384})):
         refuses(**words)
     raises(TypeError, outbox.enqueue, connection, "t", 5)
     raises(TypeError, outbox.enqueue, object(), "t", b"")
     for columns, values in (("topic, body", "'', ''"), ("topic, body, ttl_ms", "'t', '', 0"), ("topic", "'t'"),
-                            ("topic, body, to_all", "'t', '', 2"), ("topic, body, message_id", "'t', '', ''")):
+                            ("topic, body, to_all", "'t', '', 2"), ("topic, body, message_id", "'t', '', ''"),
+                            ("topic, body, ordering_key", "'t', '', ''")):
         statement = f"INSERT INTO pinnace_outbox ({columns}) VALUES ({values})"
         raises((sqlite3.IntegrityError, psycopg.IntegrityError, psycopg2.IntegrityError),
                connection.cursor().execute, statement)

@@ -103,6 +103,7 @@ class Delivery {
     std::optional<std::string_view> content_type() const { return optional(pinnace_delivery_content_type(handle_)); }
     std::optional<std::string_view> traceparent() const { return optional(pinnace_delivery_traceparent(handle_)); }
     std::optional<std::string_view> tracestate() const { return optional(pinnace_delivery_tracestate(handle_)); }
+    std::optional<std::string_view> ordering_key() const { return optional(pinnace_delivery_ordering_key(handle_)); }
     /* The value of a header. */
     std::optional<std::string_view> header(const std::string &key) const {
         pinnace_header_t found;

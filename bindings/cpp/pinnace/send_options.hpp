@@ -7,6 +7,7 @@
 #define PINNACE_SEND_OPTIONS_HPP
 
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,9 @@ struct SendOptions {
     std::string content_type; /* of the body, such as "application/json" */
     std::string traceparent;  /* W3C trace context */
     std::string tracestate;   /* only with traceparent */
+    /* 1 to 255 bytes; none: no key. Messages to one with the same key go to the same client while it lives, in order;
+     * messages to all ignore it. */
+    std::optional<std::string> ordering_key;
     std::vector<std::pair<std::string, std::string>> headers; /* at most 64 distinct keys, and values of any bytes */
 };
 
@@ -50,6 +54,8 @@ class COptions {
         given_.content_type = optional(options.content_type);
         given_.traceparent = optional(options.traceparent);
         given_.tracestate = optional(options.tracestate);
+        /* An empty key is an error: without a key the messages would be in no order. */
+        given_.ordering_key = options.ordering_key ? text(*options.ordering_key) : nullptr;
         headers_.reserve(options.headers.size());
         for (const auto &[key, value] : options.headers)
             headers_.push_back({text(key), value.data(), value.size()});
@@ -64,7 +70,8 @@ class COptions {
   private:
     static const char *text(const std::string &text) {
         if (text.find('\0') != std::string::npos)
-            throw Error(EINVAL, "an id, a content type, trace context or the key of a header has a NUL");
+            throw Error(EINVAL,
+                        "an id, a content type, trace context, an ordering key or the key of a header has a NUL");
         return text.c_str();
     }
     static const char *optional(const std::string &given) { return given.empty() ? nullptr : text(given); }

@@ -307,14 +307,17 @@ class Client:
         content_type: Optional[str] = None,
         traceparent: Optional[str] = None,
         tracestate: Optional[str] = None,
+        ordering_key: Optional[str] = None,
         headers: Headers = MappingProxyType({}),
     ) -> None:
         """`ttl` is the message's time to live, `timeout` how long to wait for room and the disk. After TimedOut the
-        message may be stored, or may be stored later. `id`, `content_type`, the W3C trace context and `headers` (at
-        most 64) go with the body, 16 KiB in all. A further message with the same id on this topic is taken for a retry
-        within the client's `deduplicate_for`, and is not stored again."""
+        message may be stored, or may be stored later. `id`, `content_type`, the W3C trace context, the ordering key and
+        `headers` (at most 64) go with the body, 16 KiB in all. A further message with the same id on this topic is
+        taken for a retry within the client's `deduplicate_for`, and is not stored again. Messages to one with the same
+        `ordering_key` (1 to 255 bytes) go to the same client while it lives, in order; messages to all ignore it."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        with_body = dict(id=id, content_type=content_type, traceparent=traceparent, tracestate=tracestate)
+        with_body = dict(id=id, content_type=content_type, traceparent=traceparent, tracestate=tracestate,
+                         ordering_key=ordering_key)
         ticket = self.send_async(topic, body, all=all, durability=durability, ttl=ttl, timeout=timeout, headers=headers,
                                  **with_body)
         if durability == Durability.SYNC:
@@ -333,13 +336,15 @@ class Client:
         content_type: Optional[str] = None,
         traceparent: Optional[str] = None,
         tracestate: Optional[str] = None,
+        ordering_key: Optional[str] = None,
         headers: Headers = MappingProxyType({}),
     ) -> Ticket:
         """Like send, but does not wait for the disk; `wait` does, with the ticket."""
         to, ticket = in_c(topic), ctypes.c_uint64()
         content = body if isinstance(body, bytes) else bytes(memoryview(body))
 
-        options = send_options(all, durability, ttl, id, content_type, traceparent, tracestate, headers)
+        texts = id, content_type, traceparent, tracestate, ordering_key
+        options = send_options(all, durability, ttl, *texts, headers)
 
         def send(ms: int) -> int:
             options.timeout_ms = ms

@@ -139,6 +139,11 @@ class Delivery:
         return self._optional(lib.pinnace_delivery_tracestate(self._handle))
 
     @property
+    def ordering_key(self) -> Optional[str]:
+        """Messages to one with the same key go to the same client while it lives, in order."""
+        return self._optional(lib.pinnace_delivery_ordering_key(self._handle))
+
+    @property
     def headers(self) -> dict[str, bytes]:
         """In the sender's order."""
         self._look()

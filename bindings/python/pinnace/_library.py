@@ -28,6 +28,7 @@ class SendOptions(ctypes.Structure):
         ("tracestate", c_char_p),
         ("headers", POINTER(Header)),
         ("header_count", c_size_t),
+        ("ordering_key", c_char_p),
     ]
 
 
@@ -103,6 +104,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_delivery_content_type": (c_char_p, [c_void_p]),
     "pinnace_delivery_traceparent": (c_char_p, [c_void_p]),
     "pinnace_delivery_tracestate": (c_char_p, [c_void_p]),
+    "pinnace_delivery_ordering_key": (c_char_p, [c_void_p]),
     "pinnace_delivery_headers": (c_size_t, [c_void_p]),
     "pinnace_delivery_header_at": (c_int, [c_void_p, c_size_t, POINTER(ReceivedHeader)]),
     "pinnace_delivery_dead_topic": (c_char_p, [c_void_p]),

@@ -39,6 +39,7 @@ def send_options(
     content_type: Optional[str],
     traceparent: Optional[str],
     tracestate: Optional[str],
+    ordering_key: Optional[str],
     headers: Headers,
 ) -> SendOptions:
     """The options in C, without a timeout. ValueError: a text has a NUL."""
@@ -49,5 +50,5 @@ def send_options(
     # The structures keep what they point to alive.
     pairs = [Header(in_c(key), value, len(value)) for key, value in zip(headers, values)]
     listed = (Header * len(pairs))(*pairs)
-    size = ctypes.sizeof(SendOptions)
-    return SendOptions(size, -1, ttl_ms, int(all), int(durability), *texts, listed, len(pairs))
+    size, key = ctypes.sizeof(SendOptions), None if ordering_key is None else in_c(ordering_key)
+    return SendOptions(size, -1, ttl_ms, int(all), int(durability), *texts, listed, len(pairs), key)

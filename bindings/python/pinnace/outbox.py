@@ -36,8 +36,8 @@ _TTL_MAX_MS = (1 << 32) - 1
 _HEADERS_MAX = 64
 _PROPERTIES_MAX = 16_384
 _INSERT = """INSERT INTO pinnace_outbox
-    (message_id, topic, body, to_all, ttl_ms, content_type, traceparent, tracestate)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
+    (message_id, topic, body, to_all, ttl_ms, content_type, traceparent, tracestate, ordering_key)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"""
 _INSERT_HEADER = "INSERT INTO pinnace_outbox_headers (row_id, name, value, position) VALUES ($1, $2, $3, $4)"
 _DISOWN = "DELETE FROM pinnace_outbox_relay"
 # What send_async raises if a row cannot be sent as it is.
@@ -80,6 +80,7 @@ def enqueue(
     content_type: Optional[str] = None,
     traceparent: Optional[str] = None,
     tracestate: Optional[str] = None,
+    ordering_key: Optional[str] = None,
     headers: Headers = MappingProxyType({}),
 ) -> str:
     """Inserts a message into the outbox, in the transaction that is open on the connection, or that this begins. The
@@ -87,9 +88,10 @@ def enqueue(
 
     The parameters are those of Client.send. `ttl`, in seconds, begins when the relay sends the message. `id` is random
     by default; a message with the id of an earlier one on this topic is taken for its retry and dropped, if that is one
-    of the relay's 65,536 newest. Raises ValueError if the message could not be sent: the topic and the id have 1 to 255
-    bytes, a topic that does not end in ".dead" at most 250; the id, the content type, the trace context and the headers
-    have at most 16,384 bytes in all, and there are at most 64 headers. ValueError, too, if the connection commits each
+    of the relay's 65,536 newest. Raises ValueError if the message could not be sent: the topic, the id and the
+    ordering key have 1 to 255 bytes, a topic that does not end in ".dead" at most 250; the id, the content type, the
+    trace context, the ordering key and the headers have at most 16,384 bytes in all, and there are at most 64 headers.
+    ValueError, too, if the connection commits each
     statement by itself (autocommit) and has no transaction. Raises what the database raises."""
     if id is None:
         id = uuid.uuid4().hex
@@ -97,13 +99,13 @@ def enqueue(
     if ttl_ms is not None and not 0 < ttl_ms <= _TTL_MAX_MS:
         raise ValueError(f"ttl must be more than 0 and at most {_TTL_MAX_MS / 1000} s, not {ttl!r}")
     texts = {"topic": topic, "id": id, "content_type": content_type, "traceparent": traceparent,
-             "tracestate": tracestate}
+             "tracestate": tracestate, "ordering_key": ordering_key}
     values = {name: value.encode() if isinstance(value, str) else bytes(value) for name, value in headers.items()}
     _check(texts, values)
     check_commits_together(connection)
     with Statements(connection) as statements:
         row = (id, topic, bytes(memoryview(body)), int(all), ttl_ms, content_type, traceparent, tracestate)
-        found = statements.insert(_INSERT, *row)
+        found = statements.insert(_INSERT, *row, ordering_key)
         for position, (name, value) in enumerate(values.items()):
             statements.execute(_INSERT_HEADER, found, name, value, position)
     return id
@@ -114,7 +116,7 @@ def _check(texts: Mapping[str, Optional[str]], headers: Mapping[str, bytes]) -> 
     sizes = {name: len(value.encode()) for name, value in texts.items() if value is not None}
     for name, size in sizes.items():
         most = _BYTES_MAX if name != "topic" or (texts[name] or "").endswith(".dead") else _BYTES_MAX - len(".dead")
-        if name in ("topic", "id", "content_type") and not 1 <= size <= most:
+        if name in ("topic", "id", "content_type", "ordering_key") and not 1 <= size <= most:
             raise ValueError(f"{name} has {size} bytes, not 1 to {most}")
     if len(headers) > _HEADERS_MAX:
         raise ValueError(f"{len(headers)} headers are more than {_HEADERS_MAX}")
@@ -128,8 +130,8 @@ def _check(texts: Mapping[str, Optional[str]], headers: Mapping[str, bytes]) -> 
         raise ValueError("tracestate needs a traceparent")
     total = sum(sizes.values()) - sizes["topic"] + sum(len(name.encode()) + len(headers[name]) for name in headers)
     if total > _PROPERTIES_MAX:
-        raise ValueError(f"the id, the content type, the trace context and the headers have {total} bytes, and may have"
-                         f" at most {_PROPERTIES_MAX}")
+        raise ValueError(f"the id, the content type, the trace context, the ordering key and the headers have {total} "
+                         f"bytes, and may have at most {_PROPERTIES_MAX}")
 
 
 def relay(
@@ -249,12 +251,12 @@ def _send(
     sent: list[int] = []
     refused: list[Refused] = []
     last, failure = Ticket(0), None
-    for row, id, topic, body, to_all, ttl_ms, content_type, traceparent, tracestate in rows:
+    for row, id, topic, body, to_all, ttl_ms, content_type, traceparent, tracestate, ordering_key in rows:
         try:
             ticket = client.send_async(
                 topic, _bytes(body), all=bool(to_all), ttl=None if ttl_ms is None else ttl_ms / 1000, timeout=timeout,
                 id=id, content_type=content_type, traceparent=traceparent, tracestate=tracestate,
-                headers=headers.get(row, {}),
+                ordering_key=ordering_key, headers=headers.get(row, {}),
             )
         except Error as error:
             if error.errno not in _REFUSALS:

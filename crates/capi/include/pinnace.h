@@ -330,10 +330,14 @@ typedef struct pinnace_send_options_t {
     const char *tracestate;   /* only with traceparent; NULL: none */
     const pinnace_header_t *headers; /* with distinct keys; all that a message carries beside its body, 16 KiB */
     size_t header_count;             /* at most 64 */
+    /* The ordering key, 1 to 255 bytes of UTF-8; NULL: none. Messages to one with the same key go to the same client
+     * while it lives, in order. Messages to all ignore it. */
+    const char *ordering_key;
 } pinnace_send_options_t;
 
 /* The options of pinnace_client_send_to. */
-#define PINNACE_SEND_OPTIONS {sizeof(pinnace_send_options_t), -1, 0, 0, PINNACE_SYNC, NULL, NULL, NULL, NULL, NULL, 0}
+#define PINNACE_SEND_OPTIONS                                                                                           \
+    {sizeof(pinnace_send_options_t), -1, 0, 0, PINNACE_SYNC, NULL, NULL, NULL, NULL, NULL, 0, NULL}
 
 /* Returns 0 once the message is on this machine's disk and will be delivered: to a client that listens or, if there is
  * none yet, to the first that will. send_all delivers to each client that listens, and to each that is away and has not
@@ -395,6 +399,7 @@ const char *pinnace_delivery_id(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_content_type(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_traceparent(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_tracestate(pinnace_delivery_t *delivery);
+const char *pinnace_delivery_ordering_key(pinnace_delivery_t *delivery);
 size_t pinnace_delivery_headers(pinnace_delivery_t *delivery);
 int pinnace_delivery_header_at(pinnace_delivery_t *delivery, size_t index, pinnace_header_t *header);
 int pinnace_delivery_header(pinnace_delivery_t *delivery, const char *key, pinnace_header_t *header);

@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS pinnace_outbox (
     content_type TEXT,
     traceparent TEXT,
     tracestate TEXT,
+    ordering_key TEXT CHECK (length(CAST(ordering_key AS BLOB)) BETWEEN 1 AND 255),
     refused TEXT
 );
 CREATE TABLE IF NOT EXISTS pinnace_outbox_headers (
@@ -71,6 +72,7 @@ CREATE TABLE IF NOT EXISTS pinnace_outbox (
     content_type TEXT,
     traceparent TEXT,
     tracestate TEXT,
+    ordering_key TEXT CHECK (octet_length(ordering_key) BETWEEN 1 AND 255),
     refused TEXT
 );
 CREATE TABLE IF NOT EXISTS pinnace_outbox_headers (
@@ -95,8 +97,8 @@ pub const OUTBOX_CLAIM: &str =
 
 /// $1: the most rows. The committed rows with the lowest ids, in their order.
 pub const OUTBOX_NEXT: &str = "\
-SELECT id, message_id, topic, body, to_all, ttl_ms, content_type, traceparent, tracestate FROM pinnace_outbox \
-WHERE refused IS NULL ORDER BY id LIMIT $1";
+SELECT id, message_id, topic, body, to_all, ttl_ms, content_type, traceparent, tracestate, ordering_key \
+FROM pinnace_outbox WHERE refused IS NULL ORDER BY id LIMIT $1";
 
 /// $1, $2: the first and the last id. The headers of these rows, and perhaps of others, in the order of OUTBOX_NEXT.
 pub const OUTBOX_HEADERS: &str = "\

@@ -119,6 +119,7 @@ static int send_row(pinnace_client_t *client, const PGresult *rows, int row, con
     options.content_type = column(rows, row, 6);
     options.traceparent = column(rows, row, 7);
     options.tracestate = column(rows, row, 8);
+    options.ordering_key = column(rows, row, 9);
     size_t size;
     unsigned char *body = bytes(rows, row, 3, &size);
     const int sent = pinnace_client_send_async(client, column(rows, row, 2), body, size, &options, ticket);

@@ -49,6 +49,7 @@ class Statement {
         return result == SQLITE_ROW;
     }
     std::int64_t number(int column) { return sqlite3_column_int64(statement_, column); }
+    bool is_null(int column) { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
     /* Empty: it is NULL. */
     std::string bytes(int column) {
         const void *data = sqlite3_column_blob(statement_, column);
@@ -168,6 +169,8 @@ std::vector<Row> next(Database &database, const pinnace::Client &client) {
         options.content_type = found.bytes(6);
         options.traceparent = found.bytes(7);
         options.tracestate = found.bytes(8);
+        if (!found.is_null(9))
+            options.ordering_key = found.bytes(9);
         rows.push_back({found.number(0), found.bytes(2), found.bytes(3), std::move(options), ""});
     }
     if (rows.empty())

@@ -54,6 +54,7 @@ struct Row {
     content_type: Option<String>,
     traceparent: Option<String>,
     tracestate: Option<String>,
+    ordering_key: Option<String>,
     headers: Vec<(String, Vec<u8>)>,
 }
 
@@ -80,6 +81,7 @@ fn next(database: &mut Connection, store_id: &str) -> Result<Vec<Row>> {
             content_type: row.get(6)?,
             traceparent: row.get(7)?,
             tracestate: row.get(8)?,
+            ordering_key: row.get(9)?,
             headers: Vec::new(),
         })
     };
@@ -121,6 +123,7 @@ fn relay_some(database: &mut Connection, client: &Client) -> Result<usize> {
             content_type: row.content_type.as_deref(),
             traceparent: row.traceparent.as_deref(),
             tracestate: row.tracestate.as_deref(),
+            ordering_key: row.ordering_key.as_deref(),
             headers: &headers,
             ..Options::default()
         };

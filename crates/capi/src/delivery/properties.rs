@@ -1,4 +1,4 @@
-//! What a message carries beside its body: its id, content type, trace context and headers.
+//! What a message carries beside its body: its id, content type, trace context, ordering key and headers.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -27,6 +27,7 @@ pub(super) struct Texts {
     content_type: OnceLock<CString>,
     traceparent: OnceLock<CString>,
     tracestate: OnceLock<CString>,
+    ordering_key: OnceLock<CString>,
     keys: OnceLock<Vec<CString>>,
 }
 
@@ -93,6 +94,12 @@ pub extern "C" fn pinnace_delivery_traceparent(handle: *mut c_void) -> *const c_
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_delivery_tracestate(handle: *mut c_void) -> *const c_char {
     text(handle, "tracestate", Delivery::tracestate, |texts| &texts.tracestate)
+}
+
+/// The ordering key; NULL: it has none.
+#[unsafe(no_mangle)]
+pub extern "C" fn pinnace_delivery_ordering_key(handle: *mut c_void) -> *const c_char {
+    text(handle, "ordering key", Delivery::ordering_key, |texts| &texts.ordering_key)
 }
 
 /// The number of its headers.

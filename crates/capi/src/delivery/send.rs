@@ -32,6 +32,7 @@ pub struct SendOptions {
     tracestate: *const c_char,
     headers: *const HeaderEntry,
     header_count: usize,
+    ordering_key: *const c_char,
 }
 
 /// The size of the first version, up to `durability`.
@@ -114,18 +115,29 @@ unsafe fn read_options<'a>(from: *const SendOptions) -> Result<GivenOptions<'a>,
         }
     };
     // SAFETY: the caller's promise.
-    let (id, content_type, traceparent, tracestate, headers) = unsafe {
+    let (id, content_type, traceparent, tracestate, ordering_key, headers) = unsafe {
         (
             optional(given.id, "the id")?,
             optional(given.content_type, "the content type")?,
             optional(given.traceparent, "traceparent")?,
             optional(given.tracestate, "tracestate")?,
+            optional(given.ordering_key, "the ordering key")?,
             read_headers(given.headers, given.header_count)?,
         )
     };
     let (all, deadline) = (given.all != 0, deadline(given.timeout_ms));
-    let without_headers =
-        Options { all, durability, ttl, deadline, id, content_type, traceparent, tracestate, headers: &[] };
+    let without_headers = Options {
+        all,
+        durability,
+        ttl,
+        deadline,
+        id,
+        content_type,
+        traceparent,
+        tracestate,
+        ordering_key,
+        headers: &[],
+    };
     Ok(GivenOptions { options: without_headers, headers })
 }
 

@@ -98,15 +98,15 @@ fn send_options_are_of_this_version_or_an_earlier_one() {
     let client = start(dir.path(), "one");
     let given = |size: usize, ttl_ms: i64, durability: i64, beyond: i64| {
         // As laid out in memory: `all` is the lower half of a word, and another word may follow.
-        let options = [size as i64, -1, ttl_ms, durability << 32, 0, 0, 0, 0, 0, 0, beyond];
+        let options = [size as i64, -1, ttl_ms, durability << 32, 0, 0, 0, 0, 0, 0, 0, beyond];
         // SAFETY: a C string, an empty body, and options followed by one more word.
         unsafe { pinnace_client_send(client, c"news".as_ptr(), null(), 0, options.as_ptr().cast()) }
     };
     let size = size_of::<SendOptions>();
     assert_eq!((given(size, 0, 0, 1), given(size + 8, u32::MAX.into(), 1, 0)), (0, 0));
     refused(given(size + 8, 0, 0, 1), libc::E2BIG, "does not have");
-    // The first version ended after the durability.
-    assert_eq!((given(32, 0, 1, 0), given(40, 0, 0, 0)), (0, 0));
+    // The first version ended after the durability, and the second one after the number of headers.
+    assert_eq!((given(32, 0, 1, 0), given(40, 0, 0, 0), given(80, 0, 0, 0)), (0, 0, 0));
     for odd in [24, 31, 33, 44] {
         refused(given(odd, 0, 0, 0), libc::EINVAL, "set it to the size of the structure");
     }

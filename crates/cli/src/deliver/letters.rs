@@ -69,7 +69,7 @@ fn to_json(letter: &DeadLetter) -> serde_json::Value {
     let of = &letter.properties;
     add_properties(
         &mut object,
-        [of.id(), of.content_type(), of.traceparent(), of.tracestate()],
+        [of.id(), of.content_type(), of.traceparent(), of.tracestate(), of.ordering_key()],
         of.headers(),
     );
     object

@@ -90,7 +90,7 @@ fn to_json(given: &Peek, message: &PendingMessage) -> Value {
     let of = &message.properties;
     add_properties(
         &mut object,
-        [of.id(), of.content_type(), of.traceparent(), of.tracestate()],
+        [of.id(), of.content_type(), of.traceparent(), of.tracestate(), of.ordering_key()],
         of.headers(),
     );
     if let Some(dead) = &message.dead {

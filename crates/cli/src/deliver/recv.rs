@@ -131,8 +131,7 @@ fn to_json(delivery: &Delivery) -> serde_json::Value {
         "deliveries": delivery.deliveries(),
         "body": output::json_of(delivery.body()),
     });
-    let texts = [delivery.id(), delivery.content_type(), delivery.traceparent(), delivery.tracestate()];
-    add_properties(&mut object, texts, delivery.headers());
+    add_properties(&mut object, texts(delivery), delivery.headers());
     if let Some(dead) = delivery.dead() {
         object["dead"] = json_of_dead(dead);
     }
@@ -149,13 +148,18 @@ pub fn json_of_dead(dead: &Dead) -> serde_json::Value {
     })
 }
 
-/// The names of a message's id, content type and trace context.
-const TEXTS: [&str; 4] = ["id", "content_type", "traceparent", "tracestate"];
+/// The names of a message's id, content type, trace context and ordering key.
+const TEXTS: [&str; 5] = ["id", "content_type", "traceparent", "tracestate", "ordering_key"];
+
+/// The texts of a message, in the order of `TEXTS`.
+fn texts(of: &Delivery) -> [Option<&str>; 5] {
+    [of.id(), of.content_type(), of.traceparent(), of.tracestate(), of.ordering_key()]
+}
 
 /// Adds what a message carries beside its body.
 pub fn add_properties<'a>(
     object: &mut serde_json::Value,
-    texts: [Option<&str>; 4],
+    texts: [Option<&str>; 5],
     headers: impl Iterator<Item = (&'a str, &'a [u8])>,
 ) {
     for (name, text) in TEXTS.iter().zip(texts) {
@@ -184,8 +188,7 @@ fn hand(command: &OsStr, delivery: &Delivery) -> Outcome<bool> {
     // Environment variables cannot contain NUL.
     let text = |text: &str| text.replace('\0', "");
     let mut command_line = Command::new("sh");
-    let texts = [delivery.id(), delivery.content_type(), delivery.traceparent(), delivery.tracestate()];
-    for (name, found) in TEXTS.iter().zip(texts) {
+    for (name, found) in TEXTS.iter().zip(texts(delivery)) {
         let variable = format!("DELIVERY_{}", name.to_uppercase());
         match found {
             Some(found) => command_line.env(variable, text(found)),

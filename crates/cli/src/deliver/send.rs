@@ -110,6 +110,7 @@ fn accept(
             content_type: given.content_type.as_deref(),
             traceparent: given.traceparent.as_deref(),
             tracestate: given.tracestate.as_deref(),
+            ordering_key: given.ordering_key.as_deref(),
             headers: &headers,
         };
         match client.send_async(&given.topic, body, &options) {

@@ -182,6 +182,10 @@ pub struct DeliverSend {
     /// Vendors' part of the trace context
     #[arg(long, value_name = "TRACESTATE", requires = "traceparent")]
     pub tracestate: Option<String>,
+    /// Ordering key of the messages, 1 to 255 bytes: those with the same key go to the same client while it lives, in
+    /// order; --all ignores it
+    #[arg(long, value_name = "KEY")]
+    pub ordering_key: Option<String>,
     /// Header of the messages; can be repeated, with distinct keys
     #[arg(long = "header", value_name = "KEY=VALUE", value_parser = OsStringValueParser::new().try_map(header))]
     pub headers: Vec<Header>,
@@ -219,7 +223,7 @@ pub struct DeliverRecv {
     /// Run a shell command for each message, with the body on its standard input, instead of printing it. The message
     /// is acknowledged if the command exits with 0, and has failed otherwise. The variables DELIVERY_FROM,
     /// DELIVERY_TOPIC, DELIVERY_ACCEPTED_MS and DELIVERY_COUNT describe it, and if it has them DELIVERY_ID,
-    /// DELIVERY_CONTENT_TYPE, DELIVERY_TRACEPARENT and DELIVERY_TRACESTATE
+    /// DELIVERY_CONTENT_TYPE, DELIVERY_TRACEPARENT, DELIVERY_TRACESTATE and DELIVERY_ORDERING_KEY
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["json", "raw", "null"])]
     pub exec: Option<OsString>,
     /// Give a message up after this many deliveries, also over crashes; its sender keeps it as a dead letter
@@ -227,8 +231,8 @@ pub struct DeliverRecv {
     #[arg(long, value_name = "DELIVERIES", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_deliveries: Option<u32>,
     /// Print each message as a line of JSON: from, topic, accepted_ms (since 1970), deliveries, body ({"base64":"..."}
-    /// if it is not UTF-8); if it has them, id, content_type, traceparent, tracestate and headers (an object); and for
-    /// a dead letter, dead
+    /// if it is not UTF-8); if it has them, id, content_type, traceparent, tracestate, ordering_key and headers (an
+    /// object); and for a dead letter, dead
     #[arg(long, group = "format")]
     pub json: bool,
     /// Print only the bodies, with nothing between them

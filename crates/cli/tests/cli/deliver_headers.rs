@@ -1,4 +1,4 @@
-//! `deliver send` with an id, a content type, trace context and headers, and where they are printed.
+//! `deliver send` with an id, a content type, trace context, an ordering key and headers, and where they are printed.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::common::run;
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// All flags, with the id.
-const ALL: [&str; 12] = [
+const ALL: [&str; 14] = [
     "--id",
     "order-7",
     "--content-type",
@@ -18,6 +18,8 @@ const ALL: [&str; 12] = [
     TRACEPARENT,
     "--tracestate",
     "vendor=1",
+    "--ordering-key",
+    "customer 3",
     "--header",
     "region=north=west",
     "--header",
@@ -44,6 +46,7 @@ fn a_retry_with_the_same_id_is_not_stored_again() {
 fn has_all(object: &Value) {
     assert_eq!((&object["id"], &object["content_type"]), (&json!("order-7"), &json!("text/plain")));
     assert_eq!((&object["traceparent"], &object["tracestate"]), (&json!(TRACEPARENT), &json!("vendor=1")));
+    assert_eq!(object["ordering_key"], json!("customer 3"));
     assert_eq!(object["headers"], json!({"region": "north=west", "empty": ""}));
 }
 
@@ -57,7 +60,9 @@ fn they_are_printed_with_the_message() {
     clients.sent(&["--raw", "--id", "8"], b"two");
     let message = received();
     assert_eq!((&message["id"], &message["body"]), (&json!("8"), &json!("two")));
-    assert!(message.get("headers").is_none() && message.get("traceparent").is_none(), "{message}");
+    for absent in ["headers", "traceparent", "ordering_key"] {
+        assert!(message.get(absent).is_none(), "{message}");
+    }
     // Without an id the flags are those of each line.
     clients.sent(&["--header", "all=of them"], b"three\nfour\n");
     assert_eq!([received(), received()].map(|message| message["headers"]["all"].clone()), ["of them"; 2]);
@@ -66,12 +71,13 @@ fn they_are_printed_with_the_message() {
 #[test]
 fn a_command_has_them_as_variables() {
     let clients = Clients::new();
-    let show = "echo \"$DELIVERY_ID $DELIVERY_CONTENT_TYPE $DELIVERY_TRACEPARENT $DELIVERY_TRACESTATE.\"";
+    let show = "echo \"$DELIVERY_ID $DELIVERY_CONTENT_TYPE $DELIVERY_TRACEPARENT $DELIVERY_TRACESTATE \
+                $DELIVERY_ORDERING_KEY.\"";
     let receiver = clients.start("recv", "billing", &["orders", "-n", "2", "--exec", show]);
     clients.sent(&[&["one"], &ALL[..]].concat(), b"");
     clients.sent(&["two"], b"");
-    let all = format!("order-7 text/plain {TRACEPARENT} vendor=1.");
-    assert_eq!(receiver.end().expect(0).out, format!("{all}\n   .\n"));
+    let all = format!("order-7 text/plain {TRACEPARENT} vendor=1 customer 3.");
+    assert_eq!(receiver.end().expect(0).out, format!("{all}\n    .\n"));
 }
 
 #[test]
@@ -103,6 +109,9 @@ fn what_is_wrong_is_refused() {
     fails(send(&["one", "--header", "a=1", "--header", "a=2"]), 2, "same key");
     fails(send(&["one", "--header", "=1"]), 2, "1 to 255 bytes");
     fails(send(&["one", "--id", ""]), 2, "1 to 255 bytes");
+    for key in ["", &"k".repeat(256)] {
+        fails(send(&["one", "--ordering-key", key]), 2, "ordering key must have 1 to 255 bytes");
+    }
     send(&["one", "--header", "none"]).expect(2);
     send(&["one", "--tracestate", "a=1"]).expect(2);
     let status = run(&["deliver", "status", "--json", "--data-dir", &clients.folder.text("shop")], b"");

@@ -32,7 +32,8 @@ fn pending_messages_are_shown_while_their_sender_runs() {
     clients.sent(&["handled"], b"");
     receiver.signal(Signal::KILL);
     receiver.end().expect(128 + 9);
-    let described = ["orders", "--all", "--ttl", "600000", "--content-type", "text/plain", "--header", "a=1"];
+    let described = ["--all", "--ttl", "600000", "--content-type", "text/plain", "--header", "a=1"];
+    let described = [&["orders", "--ordering-key", "k"], &described[..]].concat();
     let mut sender = clients.start("send", "shop", &described);
     sender.write(b"one\ntwo\n");
     while peeked(&clients, &[]).len() < 2 {}
@@ -43,6 +44,7 @@ fn pending_messages_are_shown_while_their_sender_runs() {
     assert_eq!((&one["topic"], &one["receiver"]), (&"orders".into(), &"billing".into()));
     assert_eq!((&one["bytes"], &one["ttl_ms"]), (&3.into(), &600_000.into()));
     assert_eq!((&one["content_type"], &one["headers"]["a"]), (&"text/plain".into(), &"1".into()));
+    assert_eq!(one["ordering_key"], "k");
     assert!(one["accepted_ms"].as_u64().is_some_and(is_recent) && one["number"].as_str().is_some());
     sender.end().expect(0);
     // Peeking has changed nothing: both arrive.

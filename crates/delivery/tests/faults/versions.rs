@@ -201,6 +201,34 @@ fn properties_are_left_out_for_an_old_receiver() {
     assert_eq!(errors.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty), "once");
 }
 
+/// The first entry of a data frame, from its flags on: stream, previous number, time and step are before it.
+fn first_entry(data: &[u8]) -> &[u8] {
+    let after_number = |rest: &[u8]| rest.iter().take_while(|byte| **byte & 0x80 != 0).count() + 1;
+    &data[(0..4).fold(1, |at, _| at + after_number(&data[at..]))..]
+}
+
+#[test]
+fn a_message_without_properties_has_none_on_the_wire() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = Context::new().unwrap();
+    let (mouth, endpoint) = false_receiver(&context);
+    let (sender, _errors) = sender_to(&endpoint, dir.path());
+    let options = Options { all: true, ..kept(Durability::Sync) };
+    sender.send("news", b"plain", &options).unwrap();
+    let (from, _) = heard(&mouth, HELLO);
+    say(&mouth, from, &welcome(2 | !2 << 8));
+    say(&mouth, from, &Frame::of(0x13).number(1 << 20));
+    let (_, open) = heard(&mouth, OPEN);
+    say(&mouth, from, &Frame::of(0x11).number(u64::from(open[1])).number(0).number(0).number(0));
+    let (_, data) = heard(&mouth, DATA);
+    assert_eq!(first_entry(&data), [&[BEGINS | ENDS, 0, 5], &b"plain"[..]].concat());
+    sender.send("news", b"keyed", &Options { ordering_key: Some("key"), ..options }).unwrap();
+    let (_, data) = heard(&mouth, DATA);
+    // The block has 5 bytes: property 6 and its 3 bytes.
+    let block = [&[BEGINS | ENDS | PROPERTIES, 0, 11, 5, 6, 3], &b"keykeyed"[..]].concat();
+    assert_eq!(first_entry(&data), block);
+}
+
 fn contains(bytes: &[u8], some: &[u8]) -> bool {
     bytes.windows(some.len()).any(|part| part == some)
 }

@@ -45,7 +45,7 @@ const DELIVERY: &str = "
     pinnace_delivery_deliveries pinnace_delivery_dead_deliveries pinnace_delivery_dead_receiver
     pinnace_delivery_dead_reason pinnace_delivery_dead_topic pinnace_delivery_fail pinnace_delivery_from
     pinnace_delivery_content_type pinnace_delivery_header pinnace_delivery_header_at pinnace_delivery_headers
-    pinnace_delivery_id pinnace_delivery_traceparent pinnace_delivery_tracestate
+    pinnace_delivery_id pinnace_delivery_traceparent pinnace_delivery_tracestate pinnace_delivery_ordering_key
     pinnace_delivery_nack pinnace_delivery_size pinnace_delivery_terminate pinnace_delivery_topic";
 
 /// Returns true if the library itself exports the symbol, and not a library that it depends on.
