@@ -280,9 +280,19 @@ impl Log {
         parts: &[&[u8]],
         keeper: &dyn Checkpointer,
     ) -> Result<Appended, LogError> {
+        self.append_together(urgency, &[(kind, parts)], keeper)
+    }
+
+    /// As `append`, for several records: a crash leaves all of them or none. Returns the position of the first.
+    pub fn append_together(
+        &self,
+        urgency: Urgency,
+        records: &[(u8, &[&[u8]])],
+        keeper: &dyn Checkpointer,
+    ) -> Result<Appended, LogError> {
         let mut queue = locked(&self.shared.queue);
         let before = (queue.urgency_level(), queue.next_segment);
-        let appended = queue.append(urgency, kind, parts, keeper);
+        let appended = queue.append_together(urgency, records, keeper);
         if queue.is_crowded() {
             self.shared.is_crowded.store(true, Ordering::Relaxed);
         }
