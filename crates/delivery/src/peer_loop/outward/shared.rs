@@ -5,7 +5,7 @@
 //! lane stalls, until a receiver asks for more. Numbers that become free again lie behind the lane, which then resumes
 //! at the first of them and skips those that are assigned or done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use pinnace_engine::Outgoing;
@@ -16,6 +16,7 @@ use super::{Expired, Outward};
 use crate::environment::now;
 use crate::peer_loop::peer::Peer;
 use crate::store::Store;
+use crate::store::records::Receiver;
 use crate::wire::{BEGINS, COST, Data, ENDS, FRAME_BYTES, Features, FrameEntry, FromSender, make_room};
 
 /// The sender tells a receiver which numbers are done if the receiver's set has more ranges than this, and more than
@@ -34,6 +35,8 @@ pub(in crate::peer_loop) struct SharedStream {
     frames: Vec<WorkFrame>,
     /// Connected receivers without the feature.
     pub older: BTreeSet<usize>,
+    /// Connected receivers that first get what is bound to them, in order: the stream to each, and up to which number.
+    bound: BTreeMap<usize, (u32, u64)>,
     /// Messages up to this number were recovered when the store was opened, and receivers that may have some of them:
     /// until these have reported, or were away for too long, no receiver gets such a message.
     recovered_upto: u64,
@@ -108,7 +111,7 @@ impl Outward {
         self.peers.push(None);
         self.lanes.add_lane(stream, own_peer, LaneFrame::new(&topic));
         let unreported = if recovered_upto > recorded.all_upto() { known.to_vec() } else { Vec::new() };
-        let (dispatch, frames, older, to_record, to_tell) = Default::default();
+        let (dispatch, frames, older, bound, to_record, to_tell) = Default::default();
         self.shared.insert(
             stream,
             SharedStream {
@@ -118,6 +121,7 @@ impl Outward {
                 dispatch,
                 frames,
                 older,
+                bound,
                 recovered_upto,
                 unreported,
                 since: now(),
@@ -138,6 +142,7 @@ impl Outward {
         if let Some(shared) = self.shared.get_mut(&stream) {
             shared.dispatch.stop(peer);
             shared.older.remove(&peer);
+            shared.bound.remove(&peer);
         }
     }
 
@@ -164,7 +169,13 @@ impl Outward {
             return;
         };
         if !peer.features.has(Features::SHARED) {
+            // It never reports.
+            shared.unreported.retain(|name| *name != peer.name);
             shared.older.insert(index);
+            return;
+        }
+        if let Some(bound) = bound_to(store, shared.client, &peer.name, &shared.topic) {
+            shared.bound.insert(index, bound);
             return;
         }
         let (done, recorded_in) = recorded_done(store, stream);
@@ -180,12 +191,25 @@ impl Outward {
         ));
     }
 
+    /// Shares streams with receivers that have got what was bound to them.
+    pub fn share_after_bound(&mut self, store: &Store) {
+        let waiting = self.shared.iter().filter(|(_, shared)| !shared.bound.is_empty());
+        let streams: Vec<u32> = waiting.map(|(stream, _)| *stream).collect();
+        for stream in streams {
+            let Some(shared) = self.shared.get_mut(&stream) else { continue };
+            let gone = |_: &usize, (own, upto): &mut (u32, u64)| is_gone(store, *own, *upto);
+            let ready: Vec<usize> = shared.bound.extract_if(.., gone).map(|(peer, _)| peer).collect();
+            ready.into_iter().for_each(|peer| self.open_shared(store, stream, peer));
+        }
+    }
+
     /// The connection to a receiver is lost.
     pub(super) fn leave_shared(&mut self, peer: usize) {
         for stream in self.shared_with(peer) {
             let Some(shared) = self.shared.get_mut(&stream) else { continue };
             shared.dispatch.disconnect(peer, now());
             shared.older.remove(&peer);
+            shared.bound.remove(&peer);
             shared.to_tell.remove(&peer);
             if shared.dispatch.connected().next().is_none() {
                 self.lanes.disconnect(shared.own_peer);
@@ -417,6 +441,21 @@ impl SharedStream {
         }
         skipped
     }
+}
+
+/// A stream with messages to one that are bound to a receiver, and up to which number.
+fn bound_to(store: &Store, client: u32, receiver: &str, topic: &str) -> Option<(u32, u64)> {
+    let (state, receiver) = (store.lock(), Receiver::Client(receiver.to_owned()));
+    // A stream that an earlier build has handed over may be a second one.
+    let own = state.outbox.iter().filter(|of| {
+        of.record.client == client && of.record.receiver == receiver && of.record.topic == topic
+    });
+    own.map(|of| (of.record.number, of.bound_upto())).find(|(_, upto)| *upto > 0)
+}
+
+/// Returns true if a stream has no message up to a number.
+fn is_gone(store: &Store, stream: u32, upto: u64) -> bool {
+    store.lock().outbox.get(stream).is_none_or(|of| of.is_gone_upto(upto))
 }
 
 /// What is done of a stream, and the batch that records it.
