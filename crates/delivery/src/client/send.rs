@@ -250,7 +250,7 @@ impl Client {
         options: &Options<'_>,
         patience: Patience<'_>,
     ) -> Result<Ticket, Error> {
-        let ToSend { topic, body, block, ttl_ms, id } = *message;
+        let ToSend { body, block, ttl_ms, id, .. } = *message;
         let (body, is_packed) = if body.len() >= self.pack_from { pack(body) } else { (body.into(), false) };
         let any = if options.all { 0 } else { ANY };
         let flags = if is_packed { PACKED } else { 0 } | if block.is_empty() { 0 } else { PROPERTIES } | any;
@@ -263,7 +263,7 @@ impl Client {
             Durability::Sync => Urgency::Sync,
             Durability::Interval | Durability::Memory => Urgency::Interval,
         };
-        let (state, route) = self.route_with_room(topic, options, patience)?;
+        let (state, route) = self.route_with_room(message, options, patience)?;
         let (streams, receivers) = (route.streams(), route.receivers());
         let sending = Sending {
             client: self.record.number,
@@ -342,14 +342,24 @@ impl Client {
     /// The streams of a message, which are opened once there is room.
     fn route_with_room(
         &self,
-        topic: &str,
+        message: &ToSend<'_>,
         options: &Options<'_>,
         patience: Patience<'_>,
     ) -> Result<(MutexGuard<'_, State>, Route), Error> {
         let (store, mut opened) = (&self.instance.store, Vec::new());
+        let is_logged = options.durability != Durability::Memory;
         let found = loop {
             let mut state = store.lock();
-            match self.route(&mut state, topic, options, &mut opened) {
+            match self.route(&mut state, message.topic, options, &mut opened) {
+                // Properties, and a message that is kept for receivers to come.
+                Ok(route)
+                    if is_logged
+                        && (!message.block.is_empty() || route.receivers() == 0)
+                        && !store.log().is_guarded() =>
+                {
+                    drop(state);
+                    store.log().guard()?;
+                }
                 Ok(route) => break (state, route),
                 Err(Error::NoRoom) if store.drop_taken(&mut state) => {}
                 Err(Error::NoRoom) => {

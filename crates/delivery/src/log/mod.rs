@@ -14,6 +14,7 @@
 mod committer;
 mod error;
 mod format;
+mod guard;
 mod queue;
 mod reading;
 mod recent;
@@ -35,6 +36,7 @@ use std::time::{Duration, Instant};
 
 pub use error::{Damage, Failure, LogError};
 pub use format::MAX_PAYLOAD;
+use guard::Guard;
 use queue::Queue;
 use reading::Window;
 use segment::MIN_BYTES;
@@ -135,6 +137,7 @@ struct Shared {
     is_rotten: AtomicBool,
     /// The backlog of unwritten bytes is over its limit.
     is_crowded: AtomicBool,
+    guard: Guard,
     tell: SyncCallback,
 }
 
@@ -247,11 +250,21 @@ impl Opened {
         };
         let mut queue = Queue::new(found.segments, spares, first, found.last_batch + 1);
         queue.ends.extend(found.ends);
+        let guard = Guard::found(found.guards, &mut queue);
         let (work, progressed, wants_spare, is_rotten, is_crowded) = Default::default();
         let queue = Mutex::new(queue);
-        let shared =
-            Shared { storage, settings, queue, work, progressed, wants_spare, is_rotten, is_crowded, tell };
-        Ok(Arc::new(shared))
+        Ok(Arc::new(Shared {
+            storage,
+            settings,
+            queue,
+            work,
+            progressed,
+            wants_spare,
+            is_rotten,
+            is_crowded,
+            guard,
+            tell,
+        }))
     }
 }
 
@@ -367,14 +380,6 @@ impl Log {
         }
     }
 
-    /// Waits until the files of freed segments are reused or removed, and at most a few spares are left.
-    pub fn wait_until_trimmed(&self, patience: Patience<'_>) -> Result<(), LogError> {
-        self.wait_until(patience, |queue| match &queue.failed {
-            Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
-            None => (queue.freed.is_empty() && !spares::is_superfluous(queue)).then_some(Ok(())),
-        })
-    }
-
     fn wait_until<R>(
         &self,
         patience: Patience<'_>,
@@ -488,5 +493,6 @@ impl Drop for Log {
                 committer::close(&self.shared);
             }
         }
+        self.end_guard();
     }
 }

@@ -96,6 +96,8 @@ pub struct Queue {
     pub rot: Vec<Damage>,
     pub rot_told: usize,
     pub syncs: SyncTimes,
+    /// Of the guard file.
+    pub guard_bytes: u64,
     pub stop: bool,
 }
 
@@ -152,6 +154,7 @@ impl Queue {
             rot: Vec::new(),
             rot_told: 0,
             syncs: SyncTimes::default(),
+            guard_bytes: 0,
             stop: false,
         };
         queue.close();

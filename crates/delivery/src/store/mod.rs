@@ -128,6 +128,11 @@ impl Store {
                 log.free(segment, &state)?;
             }
         }
+        match state.outbox.needs_guard() {
+            // A full disk must not keep a store from being drained.
+            true => drop(log.guard()),
+            false => log.remove_guard(),
+        }
         Ok(Store { state: Mutex::new(state), progressed: Signal::default(), log, damage })
     }
 
@@ -343,6 +348,14 @@ impl Store {
         state.follow(appended.position);
         self.free(state);
         Ok(appended.batch)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if !self.lock().outbox.needs_guard() {
+            self.log.remove_guard_at_end();
+        }
     }
 }
 

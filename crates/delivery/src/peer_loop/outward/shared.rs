@@ -169,10 +169,13 @@ impl Outward {
             return;
         };
         if !peer.features.has(Features::SHARED) {
-            // It never reports.
+            // It never reports. What it had before it was replaced by an earlier build is free.
+            let nothing = RangeSet::default();
             shared.unreported.retain(|name| *name != peer.name);
+            shared.dispatch.report(index, 0, 0, &nothing, &nothing);
+            shared.dispatch.disconnect(index, now());
             shared.older.insert(index);
-            return;
+            return self.resume_shared(store, stream);
         }
         if let Some(bound) = bound_to(store, shared.client, &peer.name, &shared.topic) {
             shared.bound.insert(index, bound);

@@ -10,6 +10,7 @@
 use super::{Cause, Outbox, Stream};
 use crate::environment::random;
 use crate::store::records::{Inherited, Receiver, StreamRecord};
+use crate::wire::PROPERTIES;
 
 /// The first stream number of an heir, and how many such numbers there are. Other streams have lower numbers.
 pub const HEIRS_FROM: u32 = 1 << 31;
@@ -76,6 +77,17 @@ impl Outbox {
         let record = &mut self.streams.get_mut(&stream).filter(|_| count > 0)?.record;
         record.dropped += count;
         Some(record.clone())
+    }
+
+    /// Returns true if an earlier build would lose, damage or repeat messages of the store. Such a build takes what is
+    /// kept for receivers to come for messages to the first of them, also what others have had already; it finds no
+    /// messages in an heir; and it takes properties for a part of the body.
+    pub fn needs_guard(&self) -> bool {
+        self.streams.values().any(|stream| {
+            let is_kept = stream.record.receiver == Receiver::Later && !stream.runs.is_empty();
+            let is_heir = stream.runs.front().is_some_and(|run| run.first <= stream.inherited_upto());
+            is_kept || is_heir || stream.runs.iter().any(|run| run.flags & PROPERTIES != 0)
+        })
     }
 
     /// The topics of a client on which messages are kept for clients that will listen.
