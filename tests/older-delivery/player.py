@@ -33,7 +33,10 @@ def said(delivery):
 def start(name, topic, *options):
     global client
     more = dict(option.split("=", 1) for option in options)
-    client = Client(name, topic, more=more, on_error=lambda error: reported.append(str(error)))
+    trust = dict([more.pop("trust").split("@", 1)]) if "trust" in more else {}
+    cert = more.pop("cert", None)
+    client = Client(name, topic, more=more, cert=cert, trust=trust,
+                    on_error=lambda error: reported.append(str(error)))
 
 
 def send(topic, way, first, count, size, durability="SYNC", *described):

@@ -1,6 +1,6 @@
 """A store that one build has written and another opens."""
 from check import expect
-from players import Received, Refused, SOON_MS, heads, in_order, same
+from players import Received, SOON_MS, heads, in_order, same
 
 LARGE = 2_500_000  # bytes of a message of three parts
 
@@ -112,4 +112,38 @@ def there_and_back(company):
             player.kill()
 
 
-CASES = (an_old_store_drains, an_old_store_drains_over_kills, a_new_store_drains_in_the_old_build, there_and_back)
+def what_an_old_build_has_bound_comes_first(company):
+    """Messages to one that the new build of the sender accepts do not overtake those bound to a receiver."""
+    names, sender = ("w0", "w1"), company.start(company.old, "s", "s's")
+    workers = [company.start(company.old, name, "work") for name in names]
+    sender.sees("work", 2)
+    sender.tell("send", "work", "one", 0, 2, 100)
+    for worker in workers:
+        worker.take(1)
+    sender.tell("settle", 0, SOON_MS)
+    for worker in workers:
+        worker.kill()
+    sender.sees("work", 0)
+    sender.tell("send", "work", "one", 2, 400, 3000)
+    sender.kill()
+    sender = company.start(company.new, "s", "s's")
+    sender.tell("send", "work", "one", 402, 400, 100)
+    journals = [company.place / f"{name}.journal" for name in names]
+    for name, journal in zip(names, journals):
+        company.start(company.new, name, "work").tell("consume", journal)
+    sender.tell("settle", 0, SOON_MS)
+    shares = [Received(journal).of("s", "work", "one") for journal in journals]
+    for name, numbers in zip(names, shares):
+        in_order(numbers, name)
+        bound = [number for number in numbers if number < 402]
+        expect(len(bound) == 200, f"{name}: {len(bound)} of 200 that were bound to it")
+    expect(sorted(sum(shares, [])) == list(range(2, 802)), "each once")
+
+
+CASES = (
+    an_old_store_drains,
+    an_old_store_drains_over_kills,
+    a_new_store_drains_in_the_old_build,
+    there_and_back,
+    what_an_old_build_has_bound_comes_first,
+)

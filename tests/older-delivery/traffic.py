@@ -1,4 +1,5 @@
 """Clients of both builds that share a registry, and talk."""
+import ctypes
 import time
 
 from check import expect
@@ -272,6 +273,31 @@ def headers_are_left_out_for_an_old_receiver(company):
     expect("older" in said and "headers" in said and "present" not in said, said)
 
 
+def certificate(company, name):
+    """A new certificate, as `pinnace keygen` writes it: the file, beside which is the secret one, and the key."""
+    library, keys = ctypes.CDLL(company.new.library), [ctypes.create_string_buffer(41) for _ in range(2)]
+    expect(library.zmq_curve_keypair(*keys) == 0, "zmq_curve_keypair")
+    public, secret = (key.value.decode() for key in keys)
+    text = f'metadata\ncurve\n    public-key = "{public}"\n'
+    (company.place / f"{name}.cert").write_text(text)
+    (company.place / f"{name}.cert_secret").write_text(f'{text}    secret-key = "{secret}"\n')
+    return company.place / f"{name}.cert", public
+
+
+def encrypted_clients(company):
+    """CURVE, in both directions."""
+    for sending, receiving in ((company.old, company.new), (company.new, company.old)):
+        (own, key), (other, other_key) = certificate(company, "s"), certificate(company, "r")
+        name, topic = f"s{sending.name}", f"t{sending.name}"
+        receiver = company.start(receiving, f"r{name}", topic, f"cert={other}", f"trust={name}@{key}")
+        sender = company.start(sending, name, f"{name}'s", f"cert={own}", f"trust=r{name}@{other_key}")
+        sender.sees(topic, 1)
+        for way, first in (("one", 0), ("all", 10)):
+            sender.tell("send", topic, way, first, 10, 100_000)
+            same(receiver.take(10), heads(name, topic, way, first, 10))
+        sender.tell("settle", 0, SOON_MS)
+
+
 CASES = (
     an_old_sender_and_a_new_receiver,
     a_new_sender_and_an_old_receiver,
@@ -282,4 +308,5 @@ CASES = (
     killed_clients_are_replaced_one_by_one,
     an_old_client_sees_entries_of_each_kind,
     headers_are_left_out_for_an_old_receiver,
+    encrypted_clients,
 )
