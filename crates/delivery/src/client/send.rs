@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Client;
 use super::routes::Route;
 use crate::Error;
-use crate::environment::now_ms;
+use crate::environment::{now, now_ms};
 use crate::log::{LogError, Urgency};
 use crate::pack::pack;
 use crate::peer_loop::{Command, SUFFIX};
@@ -16,6 +16,9 @@ use crate::properties::{Properties, block_of};
 use crate::signal::Patience;
 use crate::store::{IdState, Sending, SendingId, SentId, State, digest_of};
 use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX, PROPERTIES};
+
+/// The pause before a guard file is tried again for which there was no room.
+const GUARD_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// When a message is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -358,7 +361,7 @@ impl Client {
                         && !store.log().is_guarded() =>
                 {
                     drop(state);
-                    store.log().guard()?;
+                    self.guard_with_room(patience)?;
                 }
                 Ok(route) => break (state, route),
                 Err(Error::NoRoom) if store.drop_taken(&mut state) => {}
@@ -372,6 +375,20 @@ impl Client {
         // Tell the peer loop even if this message fails: the streams exist now.
         opened.into_iter().for_each(|stream| self.instance.peer_loop.tell(Command::Stream(stream)));
         Ok(found)
+    }
+
+    /// Keeps earlier builds from opening the store, once there is room for the file.
+    fn guard_with_room(&self, patience: Patience<'_>) -> Result<(), Error> {
+        let store = &self.instance.store;
+        loop {
+            match store.log().guard() {
+                Err(LogError::NoRoom(_)) if !patience.is_over() => {
+                    let until = patience.until(Some(now() + GUARD_AGAIN_AFTER));
+                    drop(store.wait_for_progress(store.lock(), until));
+                }
+                guarded => return Ok(guarded?),
+            }
+        }
     }
 
     /// Accepts a message of several parts, once there is room.
