@@ -457,8 +457,12 @@ impl State {
 
     /// Completes recovery.
     fn finish_recovery(&mut self) {
-        // An unfinished message was never reported as safe, and its last part will never come.
+        // An unfinished message was never reported as safe, and its last part will never come. If other messages of the
+        // stream follow, its last part is among them, in a segment of which only the summary was read.
         for (stream, (first, last)) in std::mem::take(&mut self.unfinished) {
+            if self.outbox.last_found(stream) > last {
+                continue;
+            }
             let mut done = RangeSet::default();
             done.add(first, last);
             self.outbox.find_done(stream, &done);

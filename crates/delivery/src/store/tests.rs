@@ -59,6 +59,39 @@ fn a_message_without_its_end_is_not_waited_for() {
     assert_eq!(open(dir.path()).lock().pending(0), 3);
 }
 
+/// The records of one segment are read, and of the next one only the summary.
+#[test]
+fn a_message_whose_end_is_in_a_summary_is_whole() {
+    let record = |state: &mut State, segment, seq, flags| {
+        let mut message = Vec::new();
+        records::write_message(&mut message, flags, 0, 0, &[(1, seq)]);
+        state.record(Position { segment, at: 4096 }, MESSAGE, &message);
+    };
+    let begun = || {
+        let (mut state, at) = (State::default(), Position { segment: 1, at: 4096 });
+        let client =
+            records::ClientRecord { number: 0, name: "one".into(), id: [1; 16], openings: Vec::new() };
+        state.record(at, CLIENT, &client.write());
+        state.record(at, STREAM, &records::StreamRecord::new(1, 0, Receiver::Anyone, "news").write());
+        record(&mut state, 1, 1, BEGINS);
+        state
+    };
+    let mut all = begun();
+    record(&mut all, 2, 2, 0);
+    record(&mut all, 2, 3, ENDS);
+    all.finish_recovery();
+    let summary = all.outbox.summary(2);
+    let mut state = begun();
+    assert!(Replay::summary(&mut state, 2, &summary));
+    state.finish_recovery();
+    for state in [&all, &state] {
+        assert_eq!((state.pending(0), state.outbox.get(1).unwrap().record.done.last()), (1, 0));
+    }
+    let mut torn = begun();
+    torn.finish_recovery();
+    assert_eq!((torn.pending(0), torn.outbox.get(1).unwrap().record.done.last()), (0, 1));
+}
+
 /// A record of this size fills a batch, and what follows would be in the next one.
 #[test]
 fn a_moved_message_is_in_one_stream_whatever_the_crash() {

@@ -69,6 +69,11 @@ impl Outbox {
         true
     }
 
+    /// The last number of a stream that recovery found.
+    pub fn last_found(&self, stream: u32) -> u64 {
+        self.found.get(&stream).map_or(0, FoundStream::last)
+    }
+
     /// Recovery found a message.
     pub fn find_message(&mut self, stream: u32, seq: u64, logged: &Logged) {
         self.found.entry(stream).or_default().find(seq, logged);
