@@ -159,7 +159,13 @@ def by_peer():
     return " ".join(f"{peer.receiver or '-'}:{peer.topic}:{peer.messages}" for peer in client.pending_by_peer())
 
 
+def state():
+    statistics = client.statistics() if hasattr(client, "statistics") else "-"
+    return f"pending {by_peer()} errors {reported} statistics {statistics}"
+
+
 COMMANDS = {
+    "state": state,
     "start": start,
     "send": send,
     "take": take,
@@ -186,6 +192,8 @@ for line in sys.stdin:
     command, *words = line.split()
     try:
         print("ok", COMMANDS[command](*words) or "", flush=True)
+    except AttributeError as error:
+        print("error 0", error, flush=True)
     except Error as error:
         print("error", error.errno, str(error).replace("\n", " "), flush=True)
 os._exit(0)

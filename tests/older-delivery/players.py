@@ -13,6 +13,7 @@ A player (player.py) runs on the Python binding and the library of one build. It
     consume JOURNAL                      receives on a thread until `stop`
     pending, by_peer, settle MOST TIMEOUT_MS, clear TOPIC, subscribe TOPIC, unsubscribe TOPIC, addresses TOPIC, close
     errors                               what was reported to on_error
+    state                                these, what is pending, and the statistics of a build that has them
 
 A message whose body is not the one that was sent is `damaged`.
 """
@@ -28,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 PATIENCE_S = 60
 SOON_MS = 30_000
 LEASE_MS = 1000
+GUARD = "needs-a-later-version-of-pinnace"
 
 
 class Refused(Failure):
@@ -53,7 +55,7 @@ class Player:
     """A process with one client."""
 
     def __init__(self, build, place, registry):
-        self.build, self.place, self.registry = build, Path(place), registry
+        self.build, self.place, self.registry, self.name = build, Path(place), registry, None
         self.process = subprocess.Popen(
             ["/usr/bin/python3", str(HERE / "player.py")], env=build.environment(), text=True, bufsize=1,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -74,7 +76,7 @@ class Player:
 
     def start(self, name, topic, *options):
         """Starts its client. A killed process may hold the name until its lease is over."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline, self.name = time.monotonic() + PATIENCE_S, name
         while True:
             try:
                 self.tell("start", name, topic, f"data_dir={self.place / name}", f"registry={self.registry}",
@@ -122,10 +124,35 @@ class Company:
     def start(self, build, name, topic, *options):
         return self.player(build).start(name, topic, *options)
 
+    def states(self):
+        """What the players that live know, for a failure's report."""
+        found = []
+        for player in self.players:
+            try:
+                found.append(f"{player.build.name}, {player.name}: {' '.join(player.tell('state'))}")
+            except (Failure, ValueError):
+                pass
+        return "\n".join(found)
+
     def end(self):
         for player in self.players:
             if not player.process.stdin.closed:
                 player.kill()
+
+
+def is_refused(company, name):
+    """The old build does not open a store, says why, and changes nothing. It may remove a file whose creation a kill
+    has interrupted."""
+    store = company.place / name
+    is_whole = lambda path: path.stat().st_size.bit_count() == 1  # noqa: E731
+    before = {path.name: path.read_bytes() for path in store.iterdir() if is_whole(path)}
+    try:
+        company.start(company.old, name, f"{name}'s")
+    except Refused as refusal:
+        expect(GUARD in refusal.text, refusal.text)
+    else:
+        expect(False, f"{name} was opened")
+    expect(before == {path.name: path.read_bytes() for path in store.iterdir()}, "it was changed")
 
 
 def heads(sender, topic, way, first, count):

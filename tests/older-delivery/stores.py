@@ -1,6 +1,6 @@
 """A store that one build has written and another opens."""
 from check import expect
-from players import Received, SOON_MS, heads, in_order, same
+from players import Received, SOON_MS, heads, in_order, is_refused, same
 
 LARGE = 2_500_000  # bytes of a message of three parts
 
@@ -92,8 +92,13 @@ def an_old_store_drains_over_kills(company):
 
 
 def a_new_store_drains_in_the_old_build(company):
-    """Messages to one, to a known subscriber, and dead letters, when no receiver has any of them in hand."""
+    """Messages to one, to a known subscriber, and dead letters, when no receiver has any of them in hand. After a kill
+    the new build has to open the store once more, since there are messages of several parts."""
     fill(company, company.new)
+    is_refused(company, "s")
+    company.start(company.new, "s", "s's").tell("close")
+    for _ in range(2):
+        company.start(company.old, "s", "s's").kill()
     drains(company, company.old)
 
 
@@ -110,6 +115,31 @@ def there_and_back(company):
         for player in players[::-1]:
             player.tell("close")
             player.kill()
+
+
+def large_messages_lie_across_files(company):
+    """The old build has written the first files, and this build a summary of the last one: a message that begins in the
+    one and ends in the other is whole."""
+    sender = company.start(company.old, "s", "s's")
+    topics = [f"t{at}" for at in range(4)]
+    receivers = [company.start(company.old, f"r{topic}", topic) for topic in topics]
+    for topic in topics:
+        sender.sees(topic, 1)
+    for receiver in receivers:
+        receiver.kill()
+    for topic in topics:
+        sender.sees(topic, 0)
+    for at, topic in enumerate(topics):
+        sender.tell("send", topic, "all", 0, 6, LARGE + 400_000 * at)
+    sender.kill()
+    for _ in range(2):
+        sender = company.start(company.new, "s", "s's")
+        expect(sender.tell("pending") == ["24"], f"pending: {sender.tell('by_peer')}")
+        sender.kill()
+    sender = company.start(company.new, "s", "s's")
+    for topic in topics:
+        same(company.start(company.new, f"r{topic}", topic).take(6), heads("s", topic, "all", 0, 6))
+    sender.tell("settle", 0, SOON_MS)
 
 
 def what_an_old_build_has_bound_comes_first(company):
@@ -145,5 +175,6 @@ CASES = (
     an_old_store_drains_over_kills,
     a_new_store_drains_in_the_old_build,
     there_and_back,
+    large_messages_lie_across_files,
     what_an_old_build_has_bound_comes_first,
 )

@@ -266,7 +266,7 @@ impl Client {
             Durability::Sync => Urgency::Sync,
             Durability::Interval | Durability::Memory => Urgency::Interval,
         };
-        let (state, route) = self.route_with_room(message, options, patience)?;
+        let (state, route) = self.route_with_room(message, content.parts() > 1, options, patience)?;
         let (streams, receivers) = (route.streams(), route.receivers());
         let sending = Sending {
             client: self.record.number,
@@ -346,19 +346,19 @@ impl Client {
     fn route_with_room(
         &self,
         message: &ToSend<'_>,
+        has_parts: bool,
         options: &Options<'_>,
         patience: Patience<'_>,
     ) -> Result<(MutexGuard<'_, State>, Route), Error> {
         let (store, mut opened) = (&self.instance.store, Vec::new());
         let is_logged = options.durability != Durability::Memory;
+        let is_special = has_parts || !message.block.is_empty();
         let found = loop {
             let mut state = store.lock();
             match self.route(&mut state, message.topic, options, &mut opened) {
-                // Properties, and a message that is kept for receivers to come.
+                // Without a receiver it is kept for those to come.
                 Ok(route)
-                    if is_logged
-                        && (!message.block.is_empty() || route.receivers() == 0)
-                        && !store.log().is_guarded() =>
+                    if is_logged && (is_special || route.receivers() == 0) && !store.log().is_guarded() =>
                 {
                     drop(state);
                     self.guard_with_room(patience)?;

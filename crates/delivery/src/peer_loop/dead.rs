@@ -39,9 +39,9 @@ impl GivenUpMessage {
     /// or does not exist, and is done.
     pub fn put_away(&self, store: &Store, receiver: &str) -> Result<Option<u32>, LogError> {
         let parts = self.read(store)?;
-        // Of a message that was held in memory, properties come into the log now.
-        let has_properties = |parts: &Messages| parts.list.iter().any(|part| part.flags & PROPERTIES != 0);
-        if parts.as_ref().is_some_and(has_properties) {
+        // A message that was held in memory comes into the log now.
+        let is_special = |parts: &Messages| parts.list.len() > 1 || parts.list[0].flags & PROPERTIES != 0;
+        if parts.as_ref().is_some_and(is_special) {
             store.log().guard()?;
         }
         let mut state = store.lock();

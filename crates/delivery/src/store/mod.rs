@@ -128,7 +128,7 @@ impl Store {
                 log.free(segment, &state)?;
             }
         }
-        match state.outbox.needs_guard() {
+        match state.outbox.needs_guard() || state.outbox.has_parts() {
             // A full disk must not keep a store from being drained.
             true => drop(log.guard()),
             false => log.remove_guard(),
