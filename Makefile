@@ -29,6 +29,7 @@ help:
 	@echo 'make simulate-selftest faults planted in the code one by one; the simulation finds each'
 	@echo 'make interop           interoperation with every other implementation of ZMTP, as a table'
 	@echo 'make older             interoperation with older builds of Pinnace; building each takes minutes [REVISIONS=]'
+	@echo 'make older-delivery    guaranteed delivery beside an older build of Pinnace; building it takes minutes'
 	@echo 'make fuzz              every fuzz target for FUZZ_SECONDS each [$(FUZZ_SECONDS)]'
 	@echo 'make bench             our library and the system'"'"'s libzmq in turn, as a table and as a page'
 	@echo 'make counts            instruction counts of the hot paths against their baseline (UPDATE=1: rewrites it)'
@@ -107,6 +108,10 @@ interop: build
 older: build
 	tests/interop-matrix/older $(if $(LIBRARY),--library $(LIBRARY)) $(REVISIONS)
 
+older-delivery: build
+	tools/setup older-delivery
+	tests/older-delivery/run
+
 fuzz:
 	tools/setup fuzz
 	tools/fuzz --seconds $(FUZZ_SECONDS)
@@ -134,4 +139,5 @@ clean:
 	rm -rf target
 
 .PHONY: help build install examples examples-sanitized demo demo-delivery test check clients mutation pgm faults \
-	features simulate simulate-selftest interop older fuzz bench counts bench-beside bench-delivery tidy clean
+	features simulate simulate-selftest interop older older-delivery fuzz bench counts bench-beside \
+	bench-delivery tidy clean

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Client;
 use super::routes::Route;
 use crate::Error;
-use crate::environment::now_ms;
+use crate::environment::{now, now_ms};
 use crate::log::{LogError, Urgency};
 use crate::pack::pack;
 use crate::peer_loop::{Command, SUFFIX};
@@ -16,6 +16,9 @@ use crate::properties::{Properties, block_of};
 use crate::signal::Patience;
 use crate::store::{IdState, Sending, SendingId, SentId, State, digest_of};
 use crate::wire::{ANY, BEGINS, COST, ENDS, NAME_MAX, PACKED, PART_MAX, PROPERTIES};
+
+/// The pause before a guard file is tried again for which there was no room.
+const GUARD_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// When a message is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -254,7 +257,7 @@ impl Client {
         options: &Options<'_>,
         patience: Patience<'_>,
     ) -> Result<Ticket, Error> {
-        let ToSend { topic, body, block, ttl_ms, id } = *message;
+        let ToSend { body, block, ttl_ms, id, .. } = *message;
         let (body, is_packed) = if body.len() >= self.pack_from { pack(body) } else { (body.into(), false) };
         let any = if options.all { 0 } else { ANY };
         let flags = if is_packed { PACKED } else { 0 } | if block.is_empty() { 0 } else { PROPERTIES } | any;
@@ -267,7 +270,7 @@ impl Client {
             Durability::Sync => Urgency::Sync,
             Durability::Interval | Durability::Memory => Urgency::Interval,
         };
-        let (state, route) = self.route_with_room(topic, options, patience)?;
+        let (state, route) = self.route_with_room(message, content.parts() > 1, options, patience)?;
         let (streams, receivers) = (route.streams(), route.receivers());
         let sending = Sending {
             client: self.record.number,
@@ -346,14 +349,24 @@ impl Client {
     /// The streams of a message, which are opened once there is room.
     fn route_with_room(
         &self,
-        topic: &str,
+        message: &ToSend<'_>,
+        has_parts: bool,
         options: &Options<'_>,
         patience: Patience<'_>,
     ) -> Result<(MutexGuard<'_, State>, Route), Error> {
         let (store, mut opened) = (&self.instance.store, Vec::new());
+        let is_logged = options.durability != Durability::Memory;
+        let is_special = has_parts || !message.block.is_empty();
         let found = loop {
             let mut state = store.lock();
-            match self.route(&mut state, topic, options, &mut opened) {
+            match self.route(&mut state, message.topic, options, &mut opened) {
+                // Without a receiver it is kept for those to come.
+                Ok(route)
+                    if is_logged && (is_special || route.receivers() == 0) && !store.log().is_guarded() =>
+                {
+                    drop(state);
+                    self.guard_with_room(patience)?;
+                }
                 Ok(route) => break (state, route),
                 Err(Error::NoRoom) if store.drop_taken(&mut state) => {}
                 Err(Error::NoRoom) => {
@@ -366,6 +379,20 @@ impl Client {
         // Tell the peer loop even if this message fails: the streams exist now.
         opened.into_iter().for_each(|stream| self.instance.peer_loop.tell(Command::Stream(stream)));
         Ok(found)
+    }
+
+    /// Keeps earlier builds from opening the store, once there is room for the file.
+    fn guard_with_room(&self, patience: Patience<'_>) -> Result<(), Error> {
+        let store = &self.instance.store;
+        loop {
+            match store.log().guard() {
+                Err(LogError::NoRoom(_)) if !patience.is_over() => {
+                    let until = patience.until(Some(now() + GUARD_AGAIN_AFTER));
+                    drop(store.wait_for_progress(store.lock(), until));
+                }
+                guarded => return Ok(guarded?),
+            }
+        }
     }
 
     /// Accepts a message of several parts, once there is room.

@@ -14,6 +14,7 @@
 mod committer;
 mod error;
 mod format;
+mod guard;
 mod queue;
 mod reading;
 mod recent;
@@ -35,6 +36,7 @@ use std::time::{Duration, Instant};
 
 pub use error::{Damage, Failure, LogError};
 pub use format::MAX_PAYLOAD;
+use guard::Guard;
 use queue::Queue;
 use reading::Window;
 use segment::MIN_BYTES;
@@ -135,6 +137,7 @@ struct Shared {
     is_rotten: AtomicBool,
     /// The backlog of unwritten bytes is over its limit.
     is_crowded: AtomicBool,
+    guard: Guard,
     tell: SyncCallback,
 }
 
@@ -247,11 +250,21 @@ impl Opened {
         };
         let mut queue = Queue::new(found.segments, spares, first, found.last_batch + 1);
         queue.ends.extend(found.ends);
+        let guard = Guard::found(found.guards, &mut queue);
         let (work, progressed, wants_spare, is_rotten, is_crowded) = Default::default();
         let queue = Mutex::new(queue);
-        let shared =
-            Shared { storage, settings, queue, work, progressed, wants_spare, is_rotten, is_crowded, tell };
-        Ok(Arc::new(shared))
+        Ok(Arc::new(Shared {
+            storage,
+            settings,
+            queue,
+            work,
+            progressed,
+            wants_spare,
+            is_rotten,
+            is_crowded,
+            guard,
+            tell,
+        }))
     }
 }
 
@@ -280,9 +293,19 @@ impl Log {
         parts: &[&[u8]],
         keeper: &dyn Checkpointer,
     ) -> Result<Appended, LogError> {
+        self.append_together(urgency, &[(kind, parts)], keeper)
+    }
+
+    /// As `append`, for several records: a crash leaves all of them or none. Returns the position of the first.
+    pub fn append_together(
+        &self,
+        urgency: Urgency,
+        records: &[(u8, &[&[u8]])],
+        keeper: &dyn Checkpointer,
+    ) -> Result<Appended, LogError> {
         let mut queue = locked(&self.shared.queue);
         let before = (queue.urgency_level(), queue.next_segment);
-        let appended = queue.append(urgency, kind, parts, keeper);
+        let appended = queue.append_together(urgency, records, keeper);
         if queue.is_crowded() {
             self.shared.is_crowded.store(true, Ordering::Relaxed);
         }
@@ -355,14 +378,6 @@ impl Log {
             (Err(LogError::TimedOut), Some(reason)) => Err(LogError::NoRoom(Some(reason))),
             (waited, _) => waited,
         }
-    }
-
-    /// Waits until the files of freed segments are reused or removed, and at most a few spares are left.
-    pub fn wait_until_trimmed(&self, patience: Patience<'_>) -> Result<(), LogError> {
-        self.wait_until(patience, |queue| match &queue.failed {
-            Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
-            None => (queue.freed.is_empty() && !spares::is_superfluous(queue)).then_some(Ok(())),
-        })
     }
 
     fn wait_until<R>(
@@ -478,5 +493,6 @@ impl Drop for Log {
                 committer::close(&self.shared);
             }
         }
+        self.end_guard();
     }
 }

@@ -96,6 +96,8 @@ pub struct Queue {
     pub rot: Vec<Damage>,
     pub rot_told: usize,
     pub syncs: SyncTimes,
+    /// Of the guard file.
+    pub guard_bytes: u64,
     pub stop: bool,
 }
 
@@ -152,6 +154,7 @@ impl Queue {
             rot: Vec::new(),
             rot_told: 0,
             syncs: SyncTimes::default(),
+            guard_bytes: 0,
             stop: false,
         };
         queue.close();
@@ -166,14 +169,24 @@ impl Queue {
         parts: &[&[u8]],
         keeper: &dyn Checkpointer,
     ) -> Result<Appended, LogError> {
+        self.append_together(urgency, &[(kind, parts)], keeper)
+    }
+
+    /// Appends records to one batch: a crash leaves all of them or none. Returns the position of the first.
+    pub fn append_together(
+        &mut self,
+        urgency: Urgency,
+        records: &[(u8, &[&[u8]])],
+        keeper: &dyn Checkpointer,
+    ) -> Result<Appended, LogError> {
         if let Some(failure) = &self.failed {
             return Err(LogError::Failed(failure.clone()));
         }
-        let len = parts.iter().map(|part| part.len()).sum();
-        if len > format::MAX_PAYLOAD {
+        let len = |(_, parts): &(u8, &[&[u8]])| parts.iter().map(|part| part.len()).sum::<usize>();
+        if records.iter().any(|record| len(record) > format::MAX_PAYLOAD) {
             return Err(LogError::TooLarge);
         }
-        let need = record_bytes(len) as u64;
+        let need = records.iter().map(|record| record_bytes(len(record)) as u64).sum();
         if self.open.bytes.len() as u64 + need > BATCH_MAX as u64 && self.open.records > 0 {
             self.close();
         }
@@ -190,7 +203,7 @@ impl Queue {
             }
         }
         let position = Position { segment: self.open.segment.header.number, at: self.open.end() as u32 };
-        self.add(kind, parts);
+        records.iter().for_each(|(kind, parts)| self.add(*kind, parts));
         self.open.sync |= matches!(urgency, Urgency::Sync | Urgency::Note);
         Ok(Appended { position, batch: self.open.number })
     }

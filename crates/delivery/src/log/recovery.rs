@@ -27,6 +27,8 @@ pub struct Recovered {
     pub unsealed: Vec<(Arc<Segment>, u64)>,
     /// Where the batches of each segment end.
     pub ends: BTreeMap<u64, u64>,
+    /// The names of guard files.
+    pub guards: Vec<String>,
     pub damage: Vec<Damage>,
 }
 
@@ -49,6 +51,7 @@ pub fn recover(storage: &dyn Storage, skip: bool, replay: &mut dyn Replay) -> Re
 /// Examines all files.
 fn scan_files(storage: &dyn Storage) -> Result<Recovered, LogError> {
     let (mut segments, mut spares, mut damage) = (BTreeMap::new(), Vec::new(), Vec::new());
+    let mut guards = Vec::new();
     for name in storage.list()?.into_iter().filter(|name| name.ends_with(".log")) {
         match Segment::find(storage, name.clone())? {
             FoundFile::Segment(segment) => {
@@ -59,6 +62,7 @@ fn scan_files(storage: &dyn Storage) -> Result<Recovered, LogError> {
             }
             FoundFile::Spare(spare) => spares.push(spare),
             FoundFile::Unfinished => storage.remove(&name)?,
+            FoundFile::Guard => guards.push(name),
             FoundFile::Damaged => damage.push(Damage::Header { file: name }),
         }
     }
@@ -71,6 +75,7 @@ fn scan_files(storage: &dyn Storage) -> Result<Recovered, LogError> {
         last_segment,
         unsealed: Vec::new(),
         ends: BTreeMap::new(),
+        guards,
         damage,
     })
 }

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 
 use super::format::{self, BATCH_HEADER, Batch, HEADER, Header, PAGE, SEAL, Seal};
+use super::guard::is_guard;
 use super::storage::{File, Storage};
 
 /// The sizes of segment files, in bytes: powers of two within these limits.
@@ -45,6 +46,8 @@ pub enum FoundFile {
     Spare(Spare),
     /// Creation did not finish: the file has not its full size.
     Unfinished,
+    /// It keeps earlier builds from opening the log.
+    Guard,
     /// It has content but no valid header.
     Damaged,
 }
@@ -81,6 +84,9 @@ impl Segment {
                 true => Ok(FoundFile::Segment(Segment { name, header, file, is_fresh: false })),
                 false => Ok(FoundFile::Damaged),
             };
+        }
+        if is_guard(&start) {
+            return Ok(FoundFile::Guard);
         }
         let mut first = [0; BATCH_HEADER];
         file.read_at(&mut first, PAGE)?;

@@ -12,8 +12,9 @@ use std::time::Duration;
 use super::queue::Queue;
 use super::segment::{MAX_BYTES, MIN_BYTES, Spare, bytes_to_begin_with};
 use super::storage::Storage;
-use super::{Shared, Step, locked};
+use super::{Log, LogError, Shared, Step, locked};
 use crate::environment::now;
+use crate::signal::Patience;
 
 /// The number of spares to keep: one for the next segment, one for records that free space.
 pub const WANTED: usize = 2;
@@ -127,7 +128,7 @@ fn larger_bytes(queue: &Queue, most: u64) -> Option<u64> {
 pub fn bytes_of_files(queue: &Queue) -> u64 {
     let spare: u64 = queue.spares.iter().map(|spare| spare.bytes).sum();
     let freed: u64 = queue.freed.iter().map(|(_, segment)| segment.header.bytes).sum();
-    queue.bytes_in_use() + spare + freed
+    queue.bytes_in_use() + spare + freed + queue.guard_bytes
 }
 
 fn least_bytes(queue: &Queue) -> u64 {
@@ -163,4 +164,14 @@ pub fn create(storage: &dyn Storage, bytes: u64) -> io::Result<Spare> {
     let taken: HashSet<String> = storage.list()?.into_iter().collect();
     let name = (0..u32::MAX).map(|n| format!("{n:08x}.log")).find(|name| !taken.contains(name));
     Spare::create(storage, name.unwrap_or_default(), bytes)
+}
+
+impl Log {
+    /// Waits until the files of freed segments are reused or removed, and at most a few spares are left.
+    pub fn wait_until_trimmed(&self, patience: Patience<'_>) -> Result<(), LogError> {
+        self.wait_until(patience, |queue| match &queue.failed {
+            Some(failure) => Some(Err(LogError::Failed(failure.clone()))),
+            None => (queue.freed.is_empty() && !is_superfluous(queue)).then_some(Ok(())),
+        })
+    }
 }

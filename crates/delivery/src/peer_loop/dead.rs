@@ -9,7 +9,9 @@ use crate::log::LogError;
 use crate::properties::envelope_len;
 use crate::store::records::Receiver;
 use crate::store::{Cause, Messages, Store, StreamMessage, Wanted};
-use crate::wire::{BEGINS, DEAD, ENDS, FrameEntry, NAME_MAX, VOLATILE, Verdict, put_counted, put_number};
+use crate::wire::{
+    BEGINS, DEAD, ENDS, FrameEntry, NAME_MAX, PROPERTIES, VOLATILE, Verdict, put_counted, put_number,
+};
 
 /// The suffix of a dead-letter topic.
 pub const SUFFIX: &str = ".dead";
@@ -37,6 +39,11 @@ impl GivenUpMessage {
     /// or does not exist, and is done.
     pub fn put_away(&self, store: &Store, receiver: &str) -> Result<Option<u32>, LogError> {
         let parts = self.read(store)?;
+        // A message that was held in memory comes into the log now.
+        let is_special = |parts: &Messages| parts.list.len() > 1 || parts.list[0].flags & PROPERTIES != 0;
+        if parts.as_ref().is_some_and(is_special) {
+            store.log().guard()?;
+        }
         let mut state = store.lock();
         let Some(mut parts) = parts else {
             // It was held in memory by a process that has ended. Without this it would stay pending for ever.

@@ -156,6 +156,7 @@ impl Task for PeerLoop {
             self.notify_all(&crate::Error::Damaged(rot));
         }
         self.copy_for_older();
+        self.outward.share_after_bound(&self.store);
         self.inward.iter_mut().for_each(Inward::return_waiting);
         self.move_on();
         self.enforce_retention();

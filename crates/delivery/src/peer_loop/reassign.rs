@@ -1,8 +1,8 @@
 //! Messages to one that are bound to a receiver: those that an earlier build has sent, and those copied for a receiver
 //! of an earlier build. If that receiver is away for too long, they go to the stream that the topic's clients share.
 //!
-//! A message is copied into that stream before it is marked done in the first one, so that it is always in at least
-//! one. A crash in between leaves it in both. Messages sent to all stay where they are.
+//! A message is copied into that stream and marked done in the first one by one batch of the log, so that a crash
+//! leaves it in one of the two. Messages sent to all stay where they are.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

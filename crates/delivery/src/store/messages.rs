@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use pinnace_stream::RangeSet;
 
-use super::records::{MESSAGE, MessageRecord};
-use super::{Cause, Sending, State, Store};
+use super::records::{self, DONE, Destination, MESSAGE, MessageRecord, write_done};
+use super::{Accepted, Cause, Logged, Sending, State, Store};
 use crate::log::{LogError, Urgency};
 use crate::wire::{ENDS, FrameEntry};
 
@@ -126,6 +126,44 @@ impl Store {
         Ok(logged.found)
     }
 
+    /// As `accept`. `note`: a record of this kind that a crash keeps or loses together with the message.
+    pub(super) fn accept_with(
+        &self,
+        state: &mut State,
+        sending: &Sending<'_>,
+        note: Option<(u8, &[u8])>,
+    ) -> Result<Accepted, LogError> {
+        let epoch = state.clients[sending.client as usize].opening().epoch;
+        let mut header = std::mem::take(&mut state.scratch);
+        let next = |stream: &u32| state.outbox.next(*stream, epoch).map(|seq| (*stream, seq));
+        let destinations: Vec<Destination> = sending.streams.iter().filter_map(next).collect();
+        records::write_message(
+            &mut header,
+            sending.flags,
+            sending.accepted_ms,
+            sending.ttl_ms,
+            &destinations,
+        );
+        let message: &[&[u8]] = &[&header, sending.body];
+        let appended = match note {
+            None => self.log.append(sending.urgency, MESSAGE, message, state),
+            Some((kind, note)) => {
+                self.log.append_together(sending.urgency, &[(MESSAGE, message), (kind, &[note])], state)
+            }
+        };
+        state.scratch = header;
+        let appended = appended?;
+        let (position, bytes) = (appended.position, sending.body.len() as u64);
+        let logged = Logged { position, bytes, accepted_ms: sending.accepted_ms, flags: sending.flags };
+        for (stream, _) in &destinations {
+            state.outbox.add(*stream, epoch, &logged);
+        }
+        state.sent.accepted(sending, appended.batch);
+        state.follow(appended.position);
+        self.free(state);
+        Ok(Accepted { batch: appended.batch })
+    }
+
     fn read_held(&self, stream: u32, into: &mut Gathering<'_, '_>) {
         let (mut state, mut at) = (self.lock(), into.wanted.range.start().saturating_sub(1));
         while !into.is_done
@@ -166,9 +204,8 @@ impl Store {
         Ok(())
     }
 
-    /// Moves messages of a stream to another stream of the same client. They are appended there before they are done
-    /// here: after a crash they are in at least one of the two, and may be in both. Errors: NoRoom, also while `to` is
-    /// in the middle of a message.
+    /// Moves whole messages of a stream to another stream of the same client. A crash leaves each of them in one of the
+    /// two, and in one only, unless they are volatile. Errors: NoRoom, also while `to` is in the middle of a message.
     pub fn transfer(
         &self,
         state: &mut State,
@@ -181,7 +218,7 @@ impl Store {
         if state.is_in_parts(&[to]) {
             return Err(LogError::NoRoom(None));
         }
-        let mut done = RangeSet::default();
+        let (mut done, mut parts) = (RangeSet::default(), 0);
         for message in &messages.list {
             let sending = Sending {
                 client,
@@ -193,12 +230,50 @@ impl Store {
                 urgency: Urgency::Sync,
                 id: None,
             };
-            match messages.volatile {
-                true => drop(self.hold(state, &sending)),
-                false => drop(self.accept(state, &sending)?),
-            }
             done.add(message.seq, message.seq);
+            let is_last = message.flags & ENDS != 0;
+            let moved = match messages.volatile {
+                true => {
+                    self.hold(state, &sending);
+                    Ok(())
+                }
+                false if is_last => self.accept_instead(state, &sending, from, &done, cause),
+                false => self.accept(state, &sending).map(drop),
+            };
+            if moved.is_err() {
+                // The remaining parts never follow these.
+                self.end_parts(state, &[to], parts)?;
+                return moved;
+            }
+            parts = if is_last { 0 } else { parts + 1 };
+            if is_last && !messages.volatile {
+                done = RangeSet::default();
+            }
         }
         self.mark_done(state, from, &done, cause).map(drop)
+    }
+
+    /// Accepts a message, or its last part, in the place of numbers of another stream, which are done with it.
+    fn accept_instead(
+        &self,
+        state: &mut State,
+        sending: &Sending<'_>,
+        from: u32,
+        done: &RangeSet,
+        cause: Cause,
+    ) -> Result<(), LogError> {
+        let Some(of) = state.outbox.get(from) else { return Ok(()) };
+        let mut all_done = of.record.done.clone();
+        all_done.add_all(done, of.record.last);
+        let note = write_done(from, &all_done);
+        let Accepted { batch } = self.accept_with(state, sending, Some((DONE, &note)))?;
+        let epoch = state.clients[sending.client as usize].opening().epoch;
+        if state.outbox.mark_done(from, epoch, done, cause) {
+            state.outbox.set_done_in(from, batch);
+            state.outbox.set_recorded_in(from, batch);
+            self.progressed.tell();
+            self.free(state);
+        }
+        Ok(())
     }
 }

@@ -23,8 +23,7 @@ use std::time::Duration;
 use foldhash::HashSet;
 use pinnace_stream::RangeSet;
 use records::{
-    ATTEMPTS, CLIENT, CURSOR, DONE, Destination, KNOWN, MESSAGE, MessageRecord, Receiver, SENT, SETTINGS,
-    STREAM, TOPICS,
+    ATTEMPTS, CLIENT, CURSOR, DONE, KNOWN, MESSAGE, MessageRecord, Receiver, SENT, SETTINGS, STREAM, TOPICS,
 };
 
 use crate::environment::{now, now_ms};
@@ -129,6 +128,11 @@ impl Store {
                 log.free(segment, &state)?;
             }
         }
+        match state.outbox.needs_guard() || state.outbox.has_parts() {
+            // A full disk must not keep a store from being drained.
+            true => drop(log.guard()),
+            false => log.remove_guard(),
+        }
         Ok(Store { state: Mutex::new(state), progressed: Signal::default(), log, damage })
     }
 
@@ -178,29 +182,7 @@ impl Store {
 
     /// Appends a message to the log, under a number in each of its streams.
     pub fn accept(&self, state: &mut State, sending: &Sending<'_>) -> Result<Accepted, LogError> {
-        let epoch = state.clients[sending.client as usize].opening().epoch;
-        let mut header = std::mem::take(&mut state.scratch);
-        let next = |stream: &u32| state.outbox.next(*stream, epoch).map(|seq| (*stream, seq));
-        let destinations: Vec<Destination> = sending.streams.iter().filter_map(next).collect();
-        records::write_message(
-            &mut header,
-            sending.flags,
-            sending.accepted_ms,
-            sending.ttl_ms,
-            &destinations,
-        );
-        let appended = self.log.append(sending.urgency, MESSAGE, &[&header, sending.body], state);
-        state.scratch = header;
-        let appended = appended?;
-        let (position, bytes) = (appended.position, sending.body.len() as u64);
-        let logged = Logged { position, bytes, accepted_ms: sending.accepted_ms, flags: sending.flags };
-        for (stream, _) in &destinations {
-            state.outbox.add(*stream, epoch, &logged);
-        }
-        state.sent.accepted(sending, appended.batch);
-        state.follow(appended.position);
-        self.free(state);
-        Ok(Accepted { batch: appended.batch })
+        self.accept_with(state, sending, None)
     }
 
     /// Accepts a volatile message. Returns true if the peer loop must be woken.
@@ -369,6 +351,14 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        if !self.lock().outbox.needs_guard() {
+            self.log.remove_guard_at_end();
+        }
+    }
+}
+
 impl Checkpointer for State {
     fn checkpoint(&self, add: &mut dyn FnMut(u8, &[&[u8]])) {
         for client in &self.clients {
@@ -467,8 +457,12 @@ impl State {
 
     /// Completes recovery.
     fn finish_recovery(&mut self) {
-        // An unfinished message was never reported as safe, and its last part will never come.
+        // An unfinished message was never reported as safe, and its last part will never come. If other messages of the
+        // stream follow, its last part is among them, in a segment of which only the summary was read.
         for (stream, (first, last)) in std::mem::take(&mut self.unfinished) {
+            if self.outbox.last_found(stream) > last {
+                continue;
+            }
             let mut done = RangeSet::default();
             done.add(first, last);
             self.outbox.find_done(stream, &done);

@@ -19,7 +19,7 @@ use runs::{Run, extend};
 use super::records::{self, Receiver};
 use super::volatile::{Volatile, VolatileRun};
 use crate::log::Position;
-use crate::wire::{COST, ENDS, FrameEntry};
+use crate::wire::{ANY, COST, ENDS, FrameEntry};
 pub use counts::Cause;
 pub use runs::Logged;
 
@@ -119,6 +119,21 @@ impl Stream {
     pub fn oldest_pending_ms(&self) -> Option<u64> {
         let gone = self.gone();
         (self.pending_without(&gone) > 0).then(|| self.ages.after(gone.all_upto())).flatten()
+    }
+
+    /// The number up to which a stream to one receiver may hold messages that were sent to any one receiver of the
+    /// topic: those that an earlier build has bound to it, and copies for a receiver of an earlier build. 0: it holds
+    /// none.
+    pub fn bound_upto(&self) -> u64 {
+        let logged = self.runs.iter().filter(|run| run.flags & ANY != 0).map(|run| run.last);
+        let held = self.volatile.all().filter(|run| run.has_any).map(|run| run.last);
+        let upto = logged.chain(held).max().unwrap_or(0);
+        if self.is_gone_upto(upto) { 0 } else { upto }
+    }
+
+    /// Returns true if no message up to `seq` is pending.
+    pub fn is_gone_upto(&self, seq: u64) -> bool {
+        self.gone().all_upto() >= seq
     }
 
     /// Where to begin to read for the messages after `seq`. None: the log holds none.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::*;
 use crate::client::Options;
 use crate::log::Directory;
+use crate::log::tests::faulty::Faulty;
 use crate::properties;
-use crate::wire::{DEAD, PROPERTIES};
+use crate::wire::{DEAD, PART_MAX, PROPERTIES};
 
 fn open(dir: &std::path::Path) -> Store {
     let settings = Settings { interval: Duration::from_millis(1), most: u64::MAX, skip_damage: false };
@@ -56,6 +57,85 @@ fn a_message_without_its_end_is_not_waited_for() {
     assert_eq!(store.lock().pending(0), 3);
     drop(store);
     assert_eq!(open(dir.path()).lock().pending(0), 3);
+}
+
+/// The records of one segment are read, and of the next one only the summary.
+#[test]
+fn a_message_whose_end_is_in_a_summary_is_whole() {
+    let record = |state: &mut State, segment, seq, flags| {
+        let mut message = Vec::new();
+        records::write_message(&mut message, flags, 0, 0, &[(1, seq)]);
+        state.record(Position { segment, at: 4096 }, MESSAGE, &message);
+    };
+    let begun = || {
+        let (mut state, at) = (State::default(), Position { segment: 1, at: 4096 });
+        let client =
+            records::ClientRecord { number: 0, name: "one".into(), id: [1; 16], openings: Vec::new() };
+        state.record(at, CLIENT, &client.write());
+        state.record(at, STREAM, &records::StreamRecord::new(1, 0, Receiver::Anyone, "news").write());
+        record(&mut state, 1, 1, BEGINS);
+        state
+    };
+    let mut all = begun();
+    record(&mut all, 2, 2, 0);
+    record(&mut all, 2, 3, ENDS);
+    all.finish_recovery();
+    let summary = all.outbox.summary(2);
+    let mut state = begun();
+    assert!(Replay::summary(&mut state, 2, &summary));
+    state.finish_recovery();
+    for state in [&all, &state] {
+        assert_eq!((state.pending(0), state.outbox.get(1).unwrap().record.done.last()), (1, 0));
+    }
+    let mut torn = begun();
+    torn.finish_recovery();
+    assert_eq!((torn.pending(0), torn.outbox.get(1).unwrap().record.done.last()), (0, 1));
+}
+
+/// A record of this size fills a batch, and what follows would be in the next one.
+#[test]
+fn a_moved_message_is_in_one_stream_whatever_the_crash() {
+    let open_on = |disk: &Faulty| {
+        let settings = Settings { interval: Duration::from_millis(1), most: u64::MAX, skip_damage: false };
+        Store::open(Arc::new(disk.clone()), settings, Box::new(|_| {})).unwrap()
+    };
+    let (disk, body) = (Faulty::default(), vec![7; PART_MAX]);
+    let send = |store: &Store, streams: &[u32]| {
+        let (flags, urgency, id) = (BEGINS | ENDS, Urgency::Sync, None);
+        let (accepted_ms, ttl_ms) = (0, 0);
+        let sending = Sending { client: 0, streams, flags, accepted_ms, ttl_ms, body: &body, urgency, id };
+        while let Err(LogError::NoRoom(_)) = store.accept(&mut store.lock(), &sending) {
+            store.log().wait_for_room(None).unwrap();
+        }
+    };
+    let store = open_on(&disk);
+    store.claim("one", [1; 16]).unwrap();
+    let stream = |receiver| store.stream(&mut store.lock(), 0, &receiver, "news").unwrap();
+    let (from, to) = (stream(Receiver::Anyone), stream(Receiver::Client("two".into())));
+    let other = stream(Receiver::Client("other".into()));
+    send(&store, &[from]);
+    drop(store);
+    let mut moved = 0;
+    for count in 0..50 {
+        let disk = disk.copy();
+        let store = open_on(&disk);
+        // After this, the segment has room.
+        send(&store, &[other]);
+        let wanted = Wanted { range: 1..=u64::MAX, enough_bytes: 0, filter: &|_| true };
+        let found = store.messages(from, &wanted).unwrap();
+        disk.fail_in(count, std::io::ErrorKind::Other);
+        if store.transfer(&mut store.lock(), from, &found, to, Cause::Reassigned).is_ok() {
+            let batch = store.lock().outbox.get(from).unwrap().recorded_in;
+            let _ = store.log().wait(batch, None);
+        }
+        drop(store);
+        let store = open_on(&disk.copy());
+        let state = store.lock();
+        let pending = |stream| state.outbox.get(stream).unwrap().pending();
+        assert_eq!(pending(from) + pending(to), 1, "crash after {count} operations");
+        moved += pending(to);
+    }
+    assert!(moved > 0 && moved < 50, "{moved}");
 }
 
 #[test]

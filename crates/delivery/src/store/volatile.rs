@@ -7,7 +7,7 @@ use pinnace_stream::RangeSet;
 
 use crate::log::Position;
 use crate::properties;
-use crate::wire::{COST, Data, ENDS, FRAME_BYTES, FrameEntry, FromSender, PROPERTIES, make_room};
+use crate::wire::{ANY, COST, Data, ENDS, FRAME_BYTES, FrameEntry, FromSender, PROPERTIES, make_room};
 
 /// Consecutive messages, with no logged message between them.
 #[derive(Debug, Clone)]
@@ -30,8 +30,9 @@ pub struct Extent {
     pub cost: u64,
     /// When the last of them expires; None: never.
     pub expires_ms: Option<u64>,
-    /// At least one of them has a block of properties.
+    /// At least one of them has a block of properties; was sent to any one receiver of the topic.
     pub has_properties: bool,
+    pub has_any: bool,
     /// How many messages end in it.
     pub messages: u64,
     time: u64,
@@ -65,9 +66,10 @@ impl Open {
         let start = Data::begin_at(&mut frame, u64::from(stream), first - 1, time, first);
         entry.put_after_step(&mut frame, time);
         let (cost, expires_ms) = (COST + entry.body.len() as u64, expires(entry));
-        let has_properties = entry.flags & PROPERTIES != 0;
+        let (has_properties, has_any) = (entry.flags & PROPERTIES != 0, entry.flags & ANY != 0);
         let messages = u64::from(entry.flags & ENDS != 0);
-        let of = Extent { first, last: first, after, cost, expires_ms, has_properties, messages, time };
+        let of =
+            Extent { first, last: first, after, cost, expires_ms, has_properties, has_any, messages, time };
         Open { of, frame, start }
     }
 
@@ -82,6 +84,7 @@ impl Open {
         of.last = entry.seq;
         of.cost += COST + entry.body.len() as u64;
         of.has_properties |= entry.flags & PROPERTIES != 0;
+        of.has_any |= entry.flags & ANY != 0;
         of.messages += u64::from(entry.flags & ENDS != 0);
         of.expires_ms = of.expires_ms.zip(expires(entry)).map(|(one, other)| one.max(other));
     }

@@ -82,3 +82,50 @@ fn removed_files_are_missed_at_the_next_sync() {
         }
     }
 }
+
+/// Earlier builds know no version of a store: to them this file is damage, whose name says why.
+#[test]
+fn a_store_that_earlier_builds_would_damage_is_guarded() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let guard = store.join("needs-a-later-version-of-pinnace.log");
+    let client = start(&store).unwrap();
+    let with_id = |durability| Options { durability, id: Some("7"), ..Options::default() };
+    client.send_to("work", b"plain").unwrap();
+    client.send("memory", b"never in the log", &with_id(Durability::Memory)).unwrap();
+    assert!(!guard.exists());
+    client.send("work", b"with an id", &with_id(Durability::Interval)).unwrap();
+    let bytes = fs::read(&guard).unwrap();
+    assert!(bytes.len() == 1 << 20 && bytes.starts_with(b"PINGUARD\x01\0\0\0\0\0\0\0"));
+    drop(client);
+    assert!(guard.exists(), "the message waits");
+
+    let client = start(&store).unwrap();
+    assert_eq!(client.clear_pending("work").unwrap(), 2);
+    drop(client);
+    assert!(!guard.exists());
+
+    let client = start(&store).unwrap();
+    assert_eq!(client.send_all("news", b"for those to come").unwrap(), 0);
+    assert!(guard.exists());
+    assert_eq!(pinnace_delivery::peek(&store).unwrap().len(), 1, "it is no damage");
+    client.clear_pending("news").unwrap();
+    drop(client);
+    assert!(!guard.exists());
+}
+
+/// A guard of a later version is damage to this build.
+#[test]
+fn a_later_guard_is_not_passed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    drop(start(&store).unwrap());
+    let (guard, mut bytes) = (store.join("needs-what-comes.log"), vec![0; 1 << 20]);
+    bytes[..9].copy_from_slice(b"PINGUARD\x02");
+    fs::write(&guard, &bytes).unwrap();
+    match start(&store).err() {
+        Some(Error::Damaged(places)) => assert!(places[0].to_string().contains("needs-what-comes.log")),
+        error => panic!("{error:?}"),
+    }
+    assert_eq!(fs::read(&guard).unwrap(), bytes);
+}

@@ -18,6 +18,7 @@ const PROPERTIES: u8 = 128;
 const HELLO: u8 = 0x01;
 const OPEN: u8 = 0x02;
 const DATA: u8 = 0x03;
+const SHARE: u8 = 0x05;
 const WELCOME: u8 = 0x10;
 const REFUSED: u8 = 0x16;
 
@@ -262,4 +263,47 @@ fn malformed_properties_are_unreadable() {
     }
     let letter = last as u8 + 1;
     assert_eq!(mouth.wait_for(0x15), [0x15, 1, letter, letter, 3, 1]);
+}
+
+/// A receiver of an earlier build is replaced by one of this build: it first gets what is bound to it, in order, and
+/// then its part of the others.
+#[test]
+fn what_is_bound_to_an_old_receiver_comes_first() {
+    const COPIES: u64 = 100;
+    let dir = tempfile::tempdir().unwrap();
+    let context = Context::new().unwrap();
+    let (mouth, endpoint) = false_receiver(&context);
+    let (sender, errors) = sender_to(&endpoint, dir.path());
+    for _ in 0..COPIES {
+        sender.send("news", b"some", &kept(Durability::Sync)).unwrap();
+    }
+    let (from, _) = heard(&mouth, HELLO);
+    takes_a_message(&mouth, from, &welcome(2), b"some");
+    mouth.0.disconnect_peer(from).unwrap();
+
+    let (from, _) = heard(&mouth, HELLO);
+    say(&mouth, from, &welcome(2 | !0 << 8));
+    say(&mouth, from, &Frame::of(0x13).number(1 << 20));
+    // The only stream that is opened is the one with the copies.
+    let (mut kinds, mut stream) = (Vec::new(), 0);
+    while !kinds.contains(&DATA) {
+        let frame = any_frame(&mouth);
+        kinds.push(frame[0]);
+        if frame[0] == OPEN {
+            stream = u64::from(frame[1]);
+            say(&mouth, from, &Frame::of(0x11).number(stream).number(0).number(0).number(0));
+        }
+    }
+    assert_eq!(kinds, [OPEN, DATA]);
+    // They are small, and were copied at once. Numbers begin above the epoch's.
+    say(&mouth, from, &Frame::of(0x12).number(stream).number((1 << 40) + COPIES).number(0));
+    let (_, share) = heard(&mouth, SHARE);
+    assert_ne!(u64::from(share[1]), stream);
+    assert_eq!(errors.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty), "nothing to report");
+}
+
+fn any_frame(mouth: &Mouth) -> Vec<u8> {
+    let mut frame = Vec::new();
+    mouth.0.recv(true, &mut |from| frame.extend_from_slice(from.data())).unwrap();
+    frame
 }

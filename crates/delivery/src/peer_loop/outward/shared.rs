@@ -5,7 +5,9 @@
 //! lane stalls, until a receiver asks for more. Numbers that become free again lie behind the lane, which then resumes
 //! at the first of them and skips those that are assigned or done.
 
-use std::collections::BTreeSet;
+mod telling;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use pinnace_engine::Outgoing;
@@ -18,12 +20,9 @@ use crate::environment::now;
 use crate::peer_loop::peer::Peer;
 use crate::properties::ordering_key_in;
 use crate::store::Store;
+use crate::store::records::Receiver;
 use crate::wire::{BEGINS, COST, Data, ENDS, FRAME_BYTES, Features, FrameEntry, FromSender, make_room};
-
-/// The sender tells a receiver which numbers are done if the receiver's set has more ranges than this, and more than
-/// twice those of the sender's set; or if the receiver lacks at least `MANY_NUMBERS`.
-const MANY_RANGES: usize = 8;
-const MANY_NUMBERS: u64 = 64;
+use telling::{is_on_disk, recorded_done};
 
 /// A shared stream.
 pub(in crate::peer_loop) struct SharedStream {
@@ -36,6 +35,8 @@ pub(in crate::peer_loop) struct SharedStream {
     frames: Vec<WorkFrame>,
     /// Connected receivers without the feature.
     pub older: BTreeSet<usize>,
+    /// Connected receivers that first get what is bound to them, in order: the stream to each, and up to which number.
+    bound: BTreeMap<usize, (u32, u64)>,
     /// Messages up to this number were recovered when the store was opened, and receivers that may have some of them:
     /// until these have reported, or were away for too long, no receiver gets such a message.
     recovered_upto: u64,
@@ -112,7 +113,7 @@ impl Outward {
         self.peers.push(None);
         self.lanes.add_lane(stream, own_peer, LaneFrame::new(&topic));
         let unreported = if recovered_upto > recorded.all_upto() { known.to_vec() } else { Vec::new() };
-        let (dispatch, frames, older, to_record, to_tell) = Default::default();
+        let (dispatch, frames, older, bound, to_record, to_tell) = Default::default();
         self.shared.insert(
             stream,
             SharedStream {
@@ -122,6 +123,7 @@ impl Outward {
                 dispatch,
                 frames,
                 older,
+                bound,
                 recovered_upto,
                 unreported,
                 since: now(),
@@ -145,6 +147,7 @@ impl Outward {
             if shared.dispatch.waits_for(peer) {
                 self.to_offer.insert(stream);
             }
+            shared.bound.remove(&peer);
         }
     }
 
@@ -171,7 +174,16 @@ impl Outward {
             return;
         };
         if !peer.features.has(Features::SHARED) {
+            // It never reports. What it had before it was replaced by an earlier build is free.
+            let nothing = RangeSet::default();
+            shared.unreported.retain(|name| *name != peer.name);
+            shared.dispatch.report(index, 0, 0, &nothing, &nothing);
+            shared.dispatch.disconnect(index, now());
             shared.older.insert(index);
+            return self.resume_shared(store, stream);
+        }
+        if let Some(bound) = bound_to(store, shared.client, &peer.name, &shared.topic) {
+            shared.bound.insert(index, bound);
             return;
         }
         let (done, recorded_in) = recorded_done(store, stream);
@@ -187,12 +199,25 @@ impl Outward {
         ));
     }
 
+    /// Shares streams with receivers that have got what was bound to them.
+    pub fn share_after_bound(&mut self, store: &Store) {
+        let waiting = self.shared.iter().filter(|(_, shared)| !shared.bound.is_empty());
+        let streams: Vec<u32> = waiting.map(|(stream, _)| *stream).collect();
+        for stream in streams {
+            let Some(shared) = self.shared.get_mut(&stream) else { continue };
+            let gone = |_: &usize, (own, upto): &mut (u32, u64)| is_gone(store, *own, *upto);
+            let ready: Vec<usize> = shared.bound.extract_if(.., gone).map(|(peer, _)| peer).collect();
+            ready.into_iter().for_each(|peer| self.open_shared(store, stream, peer));
+        }
+    }
+
     /// The connection to a receiver is lost.
     pub(super) fn leave_shared(&mut self, peer: usize) {
         for stream in self.shared_with(peer) {
             let Some(shared) = self.shared.get_mut(&stream) else { continue };
             shared.dispatch.disconnect(peer, now());
             shared.older.remove(&peer);
+            shared.bound.remove(&peer);
             shared.to_tell.remove(&peer);
             if !shared.has_receivers() {
                 self.lanes.disconnect(shared.own_peer);
@@ -267,47 +292,6 @@ impl Outward {
     /// What no further receiver may get now: what is done, is assigned, or may be in a receiver that has not reported.
     pub fn skipped_of(&self, store: &Store, stream: u32) -> RangeSet {
         self.shared.get(&stream).map(|shared| shared.skipped(store, stream)).unwrap_or_default()
-    }
-
-    /// Numbers of a stream are done. `by`: the receiver that has reported them, and the numbers that it knows.
-    pub fn finished(&mut self, store: &Store, stream: u32, by: Option<(usize, &RangeSet)>) {
-        let Some(shared) = self.shared.get_mut(&stream) else { return };
-        let (done, recorded_in) = recorded_done(store, stream);
-        shared.dispatch.finish(&done);
-        if shared.dispatch.waits_in_vain(now()) {
-            self.to_offer.insert(stream);
-        }
-        match by {
-            None => shared.to_tell.extend(shared.dispatch.connected()),
-            Some((peer, known)) => {
-                let (ranges, needed) = (known.later().len(), done.later().len());
-                let lacks = done.all_upto().saturating_sub(known.all_upto());
-                if (ranges > MANY_RANGES && ranges > 2 * needed) || lacks >= MANY_NUMBERS {
-                    shared.to_tell.insert(peer);
-                }
-            }
-        }
-        if !shared.to_tell.is_empty() && shared.to_record.is_none() {
-            shared.to_record = Some((recorded_in, done));
-        }
-    }
-
-    /// Tells receivers what is done once the disk has the record of it.
-    pub(super) fn tell_shared(&mut self, store: &Store) {
-        for (stream, shared) in &mut self.shared {
-            let Some((batch, _)) = &shared.to_record else { continue };
-            if !is_on_disk(store, *batch) {
-                continue;
-            }
-            let Some((_, done)) = shared.to_record.take() else { continue };
-            let gone = FromSender::Gone { stream: u64::from(*stream), gone: done.clone() }.write();
-            shared.recorded = done;
-            for peer in std::mem::take(&mut shared.to_tell) {
-                if let Some(Some(peer)) = self.peers.get_mut(peer) {
-                    peer.send(Outgoing::Bytes(&gone));
-                }
-            }
-        }
     }
 
     /// Frees the messages of receivers of a client's streams that were away for `patience`, and offers those again that
@@ -466,15 +450,19 @@ impl SharedStream {
     }
 }
 
-/// What is done of a stream, and the batch that records it.
-fn recorded_done(store: &Store, stream: u32) -> (RangeSet, u64) {
-    let state = store.lock();
-    state.outbox.get(stream).map(|of| (of.record.done.clone(), of.recorded_in)).unwrap_or_default()
+/// A stream with messages to one that are bound to a receiver, and up to which number.
+fn bound_to(store: &Store, client: u32, receiver: &str, topic: &str) -> Option<(u32, u64)> {
+    let (state, receiver) = (store.lock(), Receiver::Client(receiver.to_owned()));
+    // A stream that an earlier build has handed over may be a second one.
+    let own = state.outbox.iter().filter(|of| {
+        of.record.client == client && of.record.receiver == receiver && of.record.topic == topic
+    });
+    own.map(|of| (of.record.number, of.bound_upto())).find(|(_, upto)| *upto > 0)
 }
 
-/// Returns true if a batch of the log is on the disk; 0: there is none.
-fn is_on_disk(store: &Store, batch: u64) -> bool {
-    batch == 0 || store.log().progress().is_ok_and(|(_, durable)| batch <= durable)
+/// Returns true if a stream has no message up to a number.
+fn is_gone(store: &Store, stream: u32, upto: u64) -> bool {
+    store.lock().outbox.get(stream).is_none_or(|of| of.is_gone_upto(upto))
 }
 
 /// What is done of a stream, and the numbers that no message has.

@@ -10,6 +10,7 @@
 use super::{Cause, Outbox, Stream};
 use crate::environment::random;
 use crate::store::records::{Inherited, Receiver, StreamRecord};
+use crate::wire::PROPERTIES;
 
 /// The first stream number of an heir, and how many such numbers there are. Other streams have lower numbers.
 pub const HEIRS_FROM: u32 = 1 << 31;
@@ -100,6 +101,24 @@ impl Outbox {
         let record = &mut self.streams.get_mut(&stream).filter(|_| count > 0)?.record;
         record.dropped += count;
         Some(record.clone())
+    }
+
+    /// Returns true if an earlier build would lose, damage or repeat messages of the store, also after the log was
+    /// closed in order. Such a build takes what is kept for receivers to come for messages to the first of them, also
+    /// what others have had already; it finds no messages in an heir; and it takes properties for a part of the body.
+    pub fn needs_guard(&self) -> bool {
+        self.streams.values().any(|stream| {
+            let is_kept = stream.record.receiver == Receiver::Later && !stream.runs.is_empty();
+            let is_heir = stream.runs.front().is_some_and(|run| run.first <= stream.inherited_upto());
+            is_kept || is_heir || stream.runs.iter().any(|run| run.flags & PROPERTIES != 0)
+        })
+    }
+
+    /// Returns true if messages of several parts are pending. After a crash of this build, an earlier one reads the
+    /// records of all segments but the last, of which it knows a summary from its second opening on. A message that
+    /// ends there has no end for it, and it drops what it has found of that message.
+    pub fn has_parts(&self) -> bool {
+        self.streams.values().any(|stream| stream.unended.count_without(&stream.gone()) > 0)
     }
 
     /// The topics of a client on which messages are kept for clients that will listen.

@@ -21,13 +21,13 @@ pub struct FoundStream {
 }
 
 /// With this begins a summary. Earlier builds take the summary for an invalid one, and read the records.
-const SUMMARY: [u8; 10] = [0; 10];
+const SUMMARY: [u8; 11] = [0; 11];
 
 impl Outbox {
     /// The content of one segment: for each stream its number, the first number, the distance to the last, the offset
-    /// of the first, the count, the cost, the time of the oldest, the distance to that of the newest, and the numbers
-    /// that are not the last part of their message: the count of ranges, then for each the distance of its first number
-    /// to the number before, and how many more it has.
+    /// of the first, the count, the cost, the flags of all, the time of the oldest, the distance to that of the newest,
+    /// and the numbers that are not the last part of their message: the count of ranges, then for each the distance of
+    /// its first number to the number before, and how many more it has.
     pub fn summary(&self, segment: u64) -> Vec<u8> {
         let mut to = Vec::new();
         for (number, stream) in &self.streams {
@@ -37,11 +37,11 @@ impl Outbox {
                 if to.is_empty() {
                     to.extend_from_slice(&SUMMARY);
                 }
-                let Run { at, first, last, count, cost, oldest_ms, newest_ms, .. } = *run;
-                let time = newest_ms - oldest_ms;
-                for value in
-                    [u64::from(*number), first, last - first, u64::from(at), count, cost, oldest_ms, time]
-                {
+                let Run { at, first, last, count, cost, flags, oldest_ms, newest_ms, .. } = *run;
+                for value in [u64::from(*number), first, last - first, u64::from(at), count, cost] {
+                    put_number(&mut to, value);
+                }
+                for value in [u64::from(flags), oldest_ms, newest_ms - oldest_ms] {
                     put_number(&mut to, value);
                 }
                 let unended: Vec<(u64, u64)> = stream.unended.within(first, last).collect();
@@ -67,6 +67,11 @@ impl Outbox {
             found.unended.append(&unended);
         }
         true
+    }
+
+    /// The last number of a stream that recovery found.
+    pub fn last_found(&self, stream: u32) -> u64 {
+        self.found.get(&stream).map_or(0, FoundStream::last)
     }
 
     /// Recovery found a message.
@@ -184,7 +189,8 @@ fn read_summary(segment: u64, summary: &[u8]) -> Option<Vec<(u32, Run, Unended)>
         let number = u32::try_from(next()?).ok()?;
         let (first, more, at) = (next()?, next()?, u32::try_from(next()?).ok()?);
         let count = next().filter(|count| *count == more.saturating_add(1))?;
-        let (cost, oldest_ms, time) = (next()?, next()?, next()?);
+        let (cost, flags) = (next()?, u8::try_from(next()?).ok()?);
+        let (oldest_ms, time) = (next()?, next()?);
         let (last, newest_ms) = (first.saturating_add(more), oldest_ms.saturating_add(time));
         let (mut unended, mut before) = (Unended::default(), first);
         for _ in 0..next()? {
@@ -192,7 +198,7 @@ fn read_summary(segment: u64, summary: &[u8]) -> Option<Vec<(u32, Run, Unended)>
             before = from.checked_add(next()?)?;
             unended.add(from, before);
         }
-        let run = Run { segment, at, first, last, count, cost, oldest_ms, newest_ms };
+        let run = Run { segment, at, first, last, count, cost, flags, oldest_ms, newest_ms };
         runs.push((number, run, unended));
     }
     Some(runs)

@@ -28,6 +28,8 @@ pub struct Run {
     pub count: u64,
     /// What they cost: the bytes of their bodies, and COST for each.
     pub cost: u64,
+    /// The flags that at least one of them has.
+    pub flags: u8,
     /// When the first and the last of them were accepted, by clocks that may have been set back between.
     pub oldest_ms: u64,
     pub newest_ms: u64,
@@ -36,8 +38,8 @@ pub struct Run {
 impl Run {
     fn new(seq: u64, logged: &Logged) -> Run {
         let (Position { segment, at }, ms) = (logged.position, logged.accepted_ms);
-        let cost = COST + logged.bytes;
-        Run { segment, at, first: seq, last: seq, count: 1, cost, oldest_ms: ms, newest_ms: ms }
+        let (cost, flags) = (COST + logged.bytes, logged.flags);
+        Run { segment, at, first: seq, last: seq, count: 1, cost, flags, oldest_ms: ms, newest_ms: ms }
     }
 
     /// The part of the run up to `upto`; its count and cost are estimates.
@@ -62,6 +64,7 @@ pub fn extend(runs: &mut VecDeque<Run>, seq: u64, logged: &Logged, joins: bool) 
     match runs.back_mut() {
         Some(run) if joins && run.segment == logged.position.segment => {
             (run.last, run.count, run.cost) = (seq, run.count + 1, run.cost + COST + logged.bytes);
+            run.flags |= logged.flags;
             run.oldest_ms = run.oldest_ms.min(logged.accepted_ms);
             run.newest_ms = run.newest_ms.max(logged.accepted_ms);
         }
