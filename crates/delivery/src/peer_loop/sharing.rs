@@ -44,11 +44,16 @@ impl PeerLoop {
                 self.outward.share(&self.store, stream, peer);
             }
         }
-        for (peer, _) in self.outward.loads(stream) {
+        for (peer, load) in self.outward.loads(stream) {
             let name = self.outward.peer(peer).map(|peer| peer.name.clone()).unwrap_or_default();
             // A receiver that the registry does not show may live: a registry can lose its entry.
-            if members.find(&name).is_some_and(|member| !member.listens_on(&topic)) {
-                self.outward.stop_sharing(stream, peer);
+            let Some(member) = members.find(&name).filter(|member| !member.listens_on(&topic)) else {
+                continue;
+            };
+            self.outward.stop_sharing(stream, peer);
+            if load > 0 {
+                // It may have started at another address, and is to report what it has.
+                self.connect(&sender, &name, &member.endpoint);
             }
         }
         self.move_at = Some(now());
