@@ -65,9 +65,9 @@ class Options {
      */
     Options &linger(Millis time) { return set("linger_ms", std::to_string(time.count())); }
     Options &memory_limit(std::uint64_t bytes) { return set("memory_limit", std::to_string(bytes)); }
-    /* The bytes of the store's files; 0: without limit. */
     /* Where the statistics are served over HTTP to all that can connect: a port of 127.0.0.1, or ADDRESS:PORT. */
     Options &metrics(const std::string &address) { return set("metrics", address); }
+    /* The bytes of the store's files; 0: without limit. By default a tenth of the file system, 4 MiB to 4 GiB. */
     Options &disk_limit(std::uint64_t bytes) { return set("disk_limit", std::to_string(bytes)); }
     /* The largest body that is sent and accepted, in bytes; and the smallest that is compressed. */
     Options &max_body(std::uint64_t bytes) { return set("max_body", std::to_string(bytes)); }

@@ -78,12 +78,13 @@ class Client:
     while it is away. `retain_for` and `retain_bytes` limit what is kept for a receiver that is away, and what is sent
     to all while no receiver is known (7 days and 1 GiB; 0: no limit). `cert`, the path of its certificate (`pinnace
     keygen`), encrypts all traffic; it then talks only to the clients in `trust`, which maps names to the paths of
-    public certificates or to keys of 40 characters of Z85. Closing waits for handlers for `handler_linger`, and for
-    the acknowledgement of messages of Durability.MEMORY for `linger`; these take at most `memory_limit` bytes, and the
-    store `disk_limit`. A message's id counts for `deduplicate_for` (0: not at all; math.inf: as long as it is one of
-    the client's 65,536 newest). Bodies have at most `max_body` bytes, and from `compress_from` are compressed. None is
-    the library's default. `more` has options by their names in pinnace.h, as text. `on_error` is called, on any thread,
-    with errors that no call can return; without it they are logged.
+    public certificates or to keys of 40 characters of Z85. Closing waits for handlers for `handler_linger`, and for the
+    acknowledgement of messages of Durability.MEMORY for `linger`; these take at most `memory_limit` bytes, and the
+    store `disk_limit` (a tenth of the file system, 4 MiB to 4 GiB; 0: no limit). A message's id counts for
+    `deduplicate_for` (0: not at all; math.inf: as long as it is one of the client's 65,536 newest). Bodies have at most
+    `max_body` bytes, and from `compress_from` are compressed. None is the library's default. `more` has options by
+    their names in pinnace.h, as text. `on_error` is called, on any thread, with errors that no call can return; without
+    it they are logged.
 
     Any thread may call it. A `with` statement closes it at its end.
     """

@@ -231,7 +231,7 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   linger_ms          how long closing waits until these are acknowledged [1000; 0: not at all]
  *   handler_linger_ms  how long closing waits for calls and handlers that do not return [10000; 0: not at all]
  *   disk_limit         bytes of the store's files, at least 4 MiB; a body takes at most a sixteenth of them, or
- *                      half of the part beyond 16 MiB [0: none]
+ *                      half of the part beyond 16 MiB [a tenth of the file system, 4 MiB to 4 GiB; 0: no limit]
  *   max_body           bytes of the largest body that is sent or accepted [1 GiB]
  *   compress_from      bodies of at least this many bytes are compressed, if that saves space [1 MiB] */
 pinnace_client_options_t *pinnace_client_options_new(const char *name, const char *topic);

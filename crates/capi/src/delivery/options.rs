@@ -117,7 +117,9 @@ const KEYS: &[Key] = &[
         plan.with(|builder| builder.handler_linger(value.time()))
     }),
     Key("disk_limit", BYTES, |plan, value| {
-        plan.with_some(value, |builder| builder.disk_limit(value.number()))
+        plan.with(|builder| {
+            builder.disk_limit(Some(value.number()).filter(|bytes| *bytes > 0).unwrap_or(u64::MAX))
+        })
     }),
     Key("max_body", Kind::Number { least: 1, most: u64::MAX }, |plan, value| {
         plan.with(|builder| builder.max_body(value.number() as usize))

@@ -114,8 +114,15 @@ fn accept(
         };
         match client.send_async(&given.topic, body, &options) {
             Ok(ticket) => return Ok(ticket),
-            Err(Error::TimedOut | Error::NoRoom) if end.is_none_or(|end| end > Instant::now()) => step *= 2,
-            Err(Error::TimedOut | Error::NoRoom) => {
+            Err(Error::TimedOut | Error::NoRoom(_)) if end.is_none_or(|end| end > Instant::now()) => {
+                step *= 2
+            }
+            Err(Error::NoRoom(Some(shortage))) => {
+                return Err(Failure::TimedOut(format!(
+                    "timed out: no room for message {number}: {shortage}"
+                )));
+            }
+            Err(Error::TimedOut | Error::NoRoom(None)) => {
                 return Err(Failure::TimedOut(format!("timed out: no room for message {number}")));
             }
             Err(Error::TooLarge) => {

@@ -50,6 +50,10 @@ pub struct ClientArgs {
     /// Directory of this client's store [default: one of the user's, named after the client]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Maximum bytes of the store's files, at least 4194304; 0: no limit [default: a tenth of the file system, at most
+    /// 4 GiB]
+    #[arg(long, value_name = "BYTES")]
+    pub disk_limit: Option<u64>,
     /// Open a damaged store without its damaged parts; the messages in them are lost
     #[arg(long)]
     pub skip_damage: bool,

@@ -9,6 +9,7 @@ mod effects;
 mod files;
 mod handlers;
 mod leaving;
+mod limits;
 mod memory;
 mod ordering;
 mod peeking;

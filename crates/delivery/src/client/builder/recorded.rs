@@ -22,7 +22,7 @@ impl Builder {
             registry: registry.map(|(url, _)| url),
             reassign_after: self.patience,
             retain: self.limits,
-            disk_limit: self.disk_limit,
+            disk_limit: self.most_on_disk(),
             key: self.keys.as_ref().map(|keys| keys.public),
             trusted,
             peers: peers.collect(),
