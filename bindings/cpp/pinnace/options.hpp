@@ -46,6 +46,8 @@ class Options {
     Options &reassign_after(Millis time) { return set("reassign_after_ms", std::to_string(time.count())); }
     /* Other messages of a stream go on while a failed one waits. */
     Options &skip_failing(bool skip = true) { return flag("skip_failing", skip); }
+    /* Whether a message of this client that expires becomes a dead letter. */
+    Options &dead_letter_expired(bool keep = true) { return flag("dead_letter_expired", keep); }
     Options &max_deliveries(std::uint32_t most) { return set("max_deliveries", std::to_string(most)); }
     /* False: subscriptions end with the process, and nothing is kept while the client is away. */
     Options &durable(bool durable) { return flag("durable", durable); }

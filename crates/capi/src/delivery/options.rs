@@ -89,6 +89,9 @@ const KEYS: &[Key] = &[
     Key("max_deliveries", Kind::Number { least: 0, most: u32::MAX as u64 }, |plan, value| {
         plan.with_some(value, |builder| builder.max_deliveries(value.number() as u32))
     }),
+    Key("dead_letter_expired", FLAG, |plan, value| {
+        plan.with(|builder| builder.dead_letter_expired(value.number() > 0))
+    }),
     Key("ack_within_ms", TIME_OR_NONE, |plan, value| {
         plan.with_some(value, |builder| builder.ack_within(value.time()))
     }),

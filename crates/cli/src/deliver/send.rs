@@ -27,6 +27,7 @@ pub fn run(given: &DeliverSend) -> Outcome {
     let own = given.own.as_ref().unwrap_or(&given.client.name);
     // Messages in memory are waited for here, not when the client is dropped.
     let builder = client::builder(&given.client, own)?.deduplicate_for(given.deduplicate_for);
+    let builder = builder.dead_letter_expired(given.dead_letter_expired);
     let client = client::start(builder.linger(Duration::ZERO), &given.client, &signals)?;
     Trouble::default().tell(&client)?;
     let given_up = dead_letters(&client, &given.topic);

@@ -170,6 +170,9 @@ pub struct DeliverSend {
     /// Time to live of a message; it is not handled after that [default: no limit]
     #[arg(long, value_name = "MS", value_parser = lifetime)]
     pub ttl: Option<Duration>,
+    /// Keep messages that expire, by this machine's clock or by the receiver's, as dead letters
+    #[arg(long)]
+    pub dead_letter_expired: bool,
     /// Id of the message; only for one message, that is one BODY or --raw. If this client has sent one with this id on
     /// this topic within the last 2 minutes (--deduplicate-for), the message is not stored again
     #[arg(long, value_name = "ID")]

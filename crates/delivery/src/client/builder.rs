@@ -69,6 +69,7 @@ pub struct Builder {
     patience: Option<Duration>,
     limits: RetainLimits,
     retry: Retry,
+    keeps_expired: bool,
     memory_limit: u64,
     deduplicate_for: Duration,
     linger: Duration,
@@ -101,6 +102,7 @@ impl Builder {
             notify: Arc::new(|_| {}),
             patience: Some(Duration::from_secs(30)),
             limits: RetainLimits { age: Some(Duration::from_secs(7 * 24 * 3600)), bytes: 1 << 30 },
+            keeps_expired: false,
             memory_limit: 64 << 20,
             deduplicate_for: Duration::from_secs(120),
             linger: Duration::from_secs(1),
@@ -246,6 +248,15 @@ impl Builder {
         self
     }
 
+    /// Whether a message that this client sent and whose time to live is over becomes a dead letter, with
+    /// [`Verdict::Expired`](crate::Verdict::Expired); by default it is only counted. It is over by this client's clock
+    /// when the message is to be sent, or by its receiver's when the message arrives or is to be handled; a receiver of
+    /// an earlier version does not tell. Messages held in memory that were not sent are only counted.
+    pub fn dead_letter_expired(mut self, keep: bool) -> Builder {
+        self.keeps_expired = keep;
+        self
+    }
+
     /// The most bytes of messages that [`Durability::Memory`] may hold, counting 64 more for each; 64 MiB by default.
     /// Clients with the same directory share the limit. At the limit a send waits until its deadline.
     pub fn memory_limit(mut self, bytes: u64) -> Builder {
@@ -382,6 +393,7 @@ impl Builder {
             notify: Arc::new(move |error| signals.during(|| notify(error))),
             patience: self.patience,
             limits: self.limits,
+            keeps_expired: self.keeps_expired,
         })));
         let collector = self.collector(number, &inbox);
         let before = instance.store.subscriptions(record.number);

@@ -6,6 +6,7 @@ mod closing;
 mod common;
 mod discovery;
 mod effects;
+mod expired;
 mod files;
 mod handlers;
 mod leaving;

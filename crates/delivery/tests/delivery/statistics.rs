@@ -34,8 +34,14 @@ fn from_sender(statistics: &Statistics) -> &IncomingStatistics {
 }
 
 fn add_up(of: &OutgoingStatistics, before: u64) {
-    let ended =
-        of.acknowledged + of.expired + of.dead_letters + of.dropped + of.reassigned + of.cleared + of.pending;
+    let ended = of.acknowledged
+        + of.expired
+        + of.expired_at_receiver
+        + of.dead_letters
+        + of.dropped
+        + of.reassigned
+        + of.cleared
+        + of.pending;
     assert_eq!(of.accepted + before, ended, "{of:?}");
 }
 
