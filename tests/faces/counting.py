@@ -5,9 +5,9 @@ import urllib.error
 import urllib.request
 
 from check import expect
-from driver import SOON_MS, refused
+from driver import SOON_MS, refused, same_body
 from exposition import read
-from suite import until
+from suite import listening, until
 
 
 def statistics_of(driver, client):
@@ -52,8 +52,31 @@ def both_sides_count(open_driver):
     counts = [received[name] for name in ("received", "delivered", "acknowledged", "failed", "given_up", "in_hand")]
     expect(counts == [3, 3, 2, 1, 1, 0], f"{received}")
     store = statistics_of(driver, "sender")["store"]
-    expect(store["disk_bytes"] > 0 and store["syncs"] > 0 and store["disk_limit_bytes"] is None, f"{store}")
+    expect(store["disk_bytes"] > 0 and store["syncs"] > 0, f"{store}")
+    expect(4 << 20 <= store["disk_limit_bytes"] <= 4 << 30, f"{store}")
     refused(errno.ENOENT, driver.tell, "metrics", "sender")
+
+
+def what_expires_is_a_dead_letter(open_driver):
+    driver = open_driver()
+    driver.start("sender", "s", "dead_letter_expired=1")
+    driver.start("receiver", "news")
+    driver.start("undertaker", "news.dead")
+    listening(driver, "sender", "news", 1)
+    listening(driver, "sender", "news.dead", 1)
+    ttl_ms = 1000
+    driver.tell("with", "sender", "news", "=late", 1, 0, ttl_ms, SOON_MS)
+    refused(errno.EAGAIN, driver.tell, "recv", "undertaker", ttl_ms + 10)
+    refused(errno.EAGAIN, driver.tell, "recv", "receiver", 0)
+    letter = driver.recv("undertaker")
+    same_body(letter, "=late")
+    found = driver.tell("dead", letter.number)
+    expect(found == ["news", "receiver", "0", "4"], f"{found}")
+    driver.tell("ack", letter.number)
+    driver.settled("sender")
+    sent = to(driver, "sender", "news", "receiver")
+    # By the sender's clock, if the message was sent late.
+    expect(sent["expired"] + sent["expired_at_receiver"] == 1 and sent["acknowledged"] == 0, f"{sent}")
 
 
 def statistics_are_scraped(open_driver):
@@ -81,4 +104,4 @@ def statistics_are_scraped(open_driver):
         expect(False, "/ is served")
 
 
-BEHAVIOURS = [both_sides_count, statistics_are_scraped]
+BEHAVIOURS = [both_sides_count, what_expires_is_a_dead_letter, statistics_are_scraped]

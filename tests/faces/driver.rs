@@ -126,6 +126,7 @@ impl Driver {
                 "interval_ms" => builder.interval(Duration::from_millis(number(value))),
                 "max_deliveries" => builder.max_deliveries(number(value) as u32),
                 "handler_linger_ms" => builder.handler_linger(Duration::from_millis(number(value))),
+                "dead_letter_expired" => builder.dead_letter_expired(value == "1"),
                 "durable" => builder.durable(value == "1"),
                 "retain_for_ms" => builder.retain_for(Some(Duration::from_millis(number(value)))),
                 "retain_bytes" => builder.retain_bytes(number(value)),

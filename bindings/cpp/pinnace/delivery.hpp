@@ -38,7 +38,8 @@ enum class Reason : int {
     terminated = PINNACE_TERMINATED, /* its receiver terminated it */
     deliveries = PINNACE_DELIVERIES, /* it reached max_deliveries */
     too_large = PINNACE_TOO_LARGE,   /* it is larger than its receiver accepts */
-    unreadable = PINNACE_UNREADABLE  /* it cannot be decompressed, or its headers cannot be read */
+    unreadable = PINNACE_UNREADABLE, /* it cannot be decompressed, or its headers cannot be read */
+    expired = PINNACE_OUT_OF_TIME    /* its time to live was over: dead_letter_expired of its sender */
 };
 
 /* The history of a dead letter. */

@@ -46,6 +46,8 @@ class Options {
     Options &reassign_after(Millis time) { return set("reassign_after_ms", std::to_string(time.count())); }
     /* Other messages of a stream go on while a failed one waits. */
     Options &skip_failing(bool skip = true) { return flag("skip_failing", skip); }
+    /* Whether a message of this client that expires becomes a dead letter. */
+    Options &dead_letter_expired(bool keep = true) { return flag("dead_letter_expired", keep); }
     Options &max_deliveries(std::uint32_t most) { return set("max_deliveries", std::to_string(most)); }
     /* False: subscriptions end with the process, and nothing is kept while the client is away. */
     Options &durable(bool durable) { return flag("durable", durable); }
@@ -65,9 +67,9 @@ class Options {
      */
     Options &linger(Millis time) { return set("linger_ms", std::to_string(time.count())); }
     Options &memory_limit(std::uint64_t bytes) { return set("memory_limit", std::to_string(bytes)); }
-    /* The bytes of the store's files; 0: without limit. */
     /* Where the statistics are served over HTTP to all that can connect: a port of 127.0.0.1, or ADDRESS:PORT. */
     Options &metrics(const std::string &address) { return set("metrics", address); }
+    /* The bytes of the store's files; 0: without limit. By default a tenth of the file system, 4 MiB to 4 GiB. */
     Options &disk_limit(std::uint64_t bytes) { return set("disk_limit", std::to_string(bytes)); }
     /* The largest body that is sent and accepted, in bytes; and the smallest that is compressed. */
     Options &max_body(std::uint64_t bytes) { return set("max_body", std::to_string(bytes)); }

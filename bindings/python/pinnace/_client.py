@@ -72,18 +72,19 @@ class Client:
     served over HTTP to all that can connect. It keeps its name for `lease` after its last renewal. Messages with
     Durability.INTERVAL reach the disk within `interval`. `retry` is the first and the longest delay before a failed
     message is redelivered, for which the stream waits unless `skip_failing`; it is given up after `max_deliveries` (0:
-    never). A message has failed if it is not settled `ack_within` (0: no limit). One sent to one of several clients
-    goes to another if that client is away for longer than `reassign_after` (0: never). `skip_damage` opens a damaged
-    store without the damaged parts. Not `durable`: its subscriptions end with its process, and nothing is kept for it
-    while it is away. `retain_for` and `retain_bytes` limit what is kept for a receiver that is away, and what is sent
-    to all while no receiver is known (7 days and 1 GiB; 0: no limit). `cert`, the path of its certificate (`pinnace
-    keygen`), encrypts all traffic; it then talks only to the clients in `trust`, which maps names to the paths of
-    public certificates or to keys of 40 characters of Z85. Closing waits for handlers for `handler_linger`, and for
-    the acknowledgement of messages of Durability.MEMORY for `linger`; these take at most `memory_limit` bytes, and the
-    store `disk_limit`. A message's id counts for `deduplicate_for` (0: not at all; math.inf: as long as it is one of
-    the client's 65,536 newest). Bodies have at most `max_body` bytes, and from `compress_from` are compressed. None is
-    the library's default. `more` has options by their names in pinnace.h, as text. `on_error` is called, on any thread,
-    with errors that no call can return; without it they are logged.
+    never). `dead_letter_expired`: messages of this client that expire become dead letters. A message has failed if it
+    is not settled `ack_within` (0: no limit). One sent to one of several clients goes to another if that client is away
+    for longer than `reassign_after` (0: never). `skip_damage` opens a damaged store without the damaged parts. Not
+    `durable`: its subscriptions end with its process, and nothing is kept for it while it is away. `retain_for` and
+    `retain_bytes` limit what is kept for a receiver that is away, and what is sent to all while no receiver is known (7
+    days and 1 GiB; 0: no limit). `cert`, the path of its certificate (`pinnace keygen`), encrypts all traffic; it then
+    talks only to the clients in `trust`, which maps names to the paths of public certificates or to keys of 40
+    characters of Z85. Closing waits for handlers for `handler_linger`, and for the acknowledgement of messages of
+    Durability.MEMORY for `linger`; these take at most `memory_limit` bytes, and the store `disk_limit` (a tenth of the
+    file system, 4 MiB to 4 GiB; 0: no limit). A message's id counts for `deduplicate_for` (0: not at all; math.inf: as
+    long as it is one of the client's 65,536 newest). Bodies have at most `max_body` bytes, and from `compress_from` are
+    compressed. None is the library's default. `more` has options by their names in pinnace.h, as text. `on_error` is
+    called, on any thread, with errors that no call can return; without it they are logged.
 
     Any thread may call it. A `with` statement closes it at its end.
     """
@@ -104,6 +105,7 @@ class Client:
         interval: Optional[Seconds] = None,
         retry: Optional[tuple[Seconds, Seconds]] = None,
         max_deliveries: int = 0,
+        dead_letter_expired: bool = False,
         ack_within: Optional[Seconds] = None,
         skip_failing: bool = False,
         reassign_after: Optional[Seconds] = None,
@@ -134,8 +136,8 @@ class Client:
         given = dict(
             data_dir=data_dir, registry=registry, listen=listen, advertise=advertise, send_only=send_only,
             metrics=metrics, lease=lease, interval=interval, retry_first=first, retry_most=most,
-            max_deliveries=max_deliveries, ack_within=ack_within, skip_failing=skip_failing,
-            reassign_after=reassign_after, skip_damage=skip_damage, durable=durable,
+            max_deliveries=max_deliveries, dead_letter_expired=dead_letter_expired, ack_within=ack_within,
+            skip_failing=skip_failing, reassign_after=reassign_after, skip_damage=skip_damage, durable=durable,
             retain_for=retain_for, retain_bytes=retain_bytes, linger=linger, handler_linger=handler_linger,
             deduplicate_for=deduplicate_for, memory_limit=memory_limit, disk_limit=disk_limit, max_body=max_body,
             compress_from=compress_from,

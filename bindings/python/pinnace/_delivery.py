@@ -25,6 +25,7 @@ class Reason(enum.IntEnum):
     DELIVERIES = 1  # it reached max_deliveries
     TOO_LARGE = 2  # it is larger than its receiver accepts
     UNREADABLE = 3  # it cannot be decompressed, or its headers cannot be read
+    EXPIRED = 4  # its time to live was over: `dead_letter_expired` of its sender
 
 
 class Dead(NamedTuple):

@@ -217,6 +217,8 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   retry_first_ms     delay before the first redelivery of a failed message [100]; doubles each time,
  *   retry_most_ms      up to this [60000]
  *   max_deliveries     deliveries, also over crashes, after which a message is given up [0: never]
+ *   dead_letter_expired 1: a message of this client that expires, by its clock or by the receiver's, becomes a dead
+ *                      letter; 0: it is only counted [0]
  *   ack_within_ms      how long a handler may take before its message has failed [0: no limit]
  *   reassign_after_ms  how long a message sent to one of many waits for its receiver [30000; 0: no limit]
  *   durable            0: subscriptions end with the process, and nothing is kept while the client is away [1]
@@ -231,7 +233,7 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   linger_ms          how long closing waits until these are acknowledged [1000; 0: not at all]
  *   handler_linger_ms  how long closing waits for calls and handlers that do not return [10000; 0: not at all]
  *   disk_limit         bytes of the store's files, at least 4 MiB; a body takes at most a sixteenth of them, or
- *                      half of the part beyond 16 MiB [0: none]
+ *                      half of the part beyond 16 MiB [a tenth of the file system, 4 MiB to 4 GiB; 0: no limit]
  *   max_body           bytes of the largest body that is sent or accepted [1 GiB]
  *   compress_from      bodies of at least this many bytes are compressed, if that saves space [1 MiB] */
 pinnace_client_options_t *pinnace_client_options_new(const char *name, const char *topic);
@@ -441,6 +443,7 @@ const char *pinnace_sql(int text);
 #define PINNACE_DELIVERIES 1 /* it reached max_deliveries */
 #define PINNACE_TOO_LARGE 2  /* it is larger than its receiver accepts */
 #define PINNACE_UNREADABLE 3 /* it cannot be decompressed, or its headers cannot be read */
+#define PINNACE_OUT_OF_TIME 4 /* it expired: dead_letter_expired of its sender */
 const char *pinnace_delivery_dead_topic(pinnace_delivery_t *delivery);
 const char *pinnace_delivery_dead_receiver(pinnace_delivery_t *delivery);
 uint64_t pinnace_delivery_dead_deliveries(pinnace_delivery_t *delivery);

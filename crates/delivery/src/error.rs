@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use crate::client::Shortage;
 use crate::log::{Damage, Failure, LogError};
 use crate::peer_loop::Silence;
 use crate::registry::RegistryError;
@@ -49,8 +50,8 @@ pub enum Error {
     Damaged(Vec<Damage>),
     /// A write to the disk failed; the store accepts nothing until it is reopened.
     Failed(Failure),
-    /// The disk is full or a limit is reached, and stayed so until the deadline.
-    NoRoom,
+    /// The disk is full or a limit is reached, and stayed so until the deadline; of a send, what uses the space.
+    NoRoom(Option<Box<Shortage>>),
     TimedOut,
     TooLarge,
     /// The client was closed.
@@ -134,7 +135,8 @@ impl fmt::Display for Error {
                 }
             }
             Error::Failed(failure) => write!(f, "the store failed and must be reopened: {}", failure.text),
-            Error::NoRoom => f.write_str("the disk is full, or a limit is reached"),
+            Error::NoRoom(None) => f.write_str("the disk is full, or a limit is reached"),
+            Error::NoRoom(Some(shortage)) => write!(f, "no room: {shortage}"),
             Error::TimedOut => f.write_str("timed out"),
             Error::TooLarge => f.write_str("larger than the limit"),
             Error::Closed => f.write_str("the client is closed"),
@@ -181,7 +183,7 @@ impl From<LogError> for Error {
             LogError::Io(kind) => Error::Io(kind),
             LogError::Failed(failure) => Error::Failed(failure),
             LogError::Damaged(places) => Error::Damaged(places),
-            LogError::NoRoom(_) => Error::NoRoom,
+            LogError::NoRoom(_) => Error::NoRoom(None),
             LogError::TooLarge => Error::TooLarge,
             LogError::TimedOut => Error::TimedOut,
         }

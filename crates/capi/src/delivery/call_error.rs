@@ -63,7 +63,7 @@ impl From<&DeliveryError> for CallError {
             DeliveryError::Io(kind) | DeliveryError::Metrics { kind, .. } => of_kind(*kind),
             DeliveryError::Damaged(_) => libc::EBADMSG,
             DeliveryError::Failed(_) => libc::EIO,
-            DeliveryError::NoRoom => libc::ENOSPC,
+            DeliveryError::NoRoom(_) => libc::ENOSPC,
             DeliveryError::TimedOut => libc::EAGAIN,
             DeliveryError::TooLarge => libc::EMSGSIZE,
             DeliveryError::Closed => libc::ECANCELED,

@@ -89,6 +89,9 @@ const KEYS: &[Key] = &[
     Key("max_deliveries", Kind::Number { least: 0, most: u32::MAX as u64 }, |plan, value| {
         plan.with_some(value, |builder| builder.max_deliveries(value.number() as u32))
     }),
+    Key("dead_letter_expired", FLAG, |plan, value| {
+        plan.with(|builder| builder.dead_letter_expired(value.number() > 0))
+    }),
     Key("ack_within_ms", TIME_OR_NONE, |plan, value| {
         plan.with_some(value, |builder| builder.ack_within(value.time()))
     }),
@@ -117,7 +120,9 @@ const KEYS: &[Key] = &[
         plan.with(|builder| builder.handler_linger(value.time()))
     }),
     Key("disk_limit", BYTES, |plan, value| {
-        plan.with_some(value, |builder| builder.disk_limit(value.number()))
+        plan.with(|builder| {
+            builder.disk_limit(Some(value.number()).filter(|bytes| *bytes > 0).unwrap_or(u64::MAX))
+        })
     }),
     Key("max_body", Kind::Number { least: 1, most: u64::MAX }, |plan, value| {
         plan.with(|builder| builder.max_body(value.number() as usize))

@@ -227,6 +227,7 @@ pub extern "C" fn pinnace_delivery_dead_reason(handle: *mut c_void) -> c_int {
         Verdict::Deliveries => 1,
         Verdict::TooLarge => 2,
         Verdict::Unreadable => 3,
+        Verdict::Expired => 4,
     })
 }
 

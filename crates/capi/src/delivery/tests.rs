@@ -217,6 +217,31 @@ fn closing_ends_what_waits() {
 }
 
 #[test]
+fn a_full_store_says_what_uses_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(dir.path(), "full");
+    // SAFETY: C strings.
+    let set = unsafe { pinnace_client_options_set(options, c"disk_limit".as_ptr(), c"4194304".as_ptr()) };
+    let client = pinnace_client_start(options);
+    assert_eq!((set, pinnace_client_options_destroy(options)), (0, 0));
+    let body = [7; 100_000];
+    // The first version of pinnace_send_options_t: size, timeout_ms, ttl_ms, and two numbers of int.
+    let how: [i64; 4] = [32, 300, 0, 0];
+    // SAFETY: a C string, a body and options.
+    let send = || unsafe {
+        let (data, topic) = (body.as_ptr().cast(), c"away".as_ptr());
+        pinnace_client_send(client, topic, data, body.len(), how.as_ptr().cast())
+    };
+    // On a busy machine a send may time out while there is room.
+    while send() >= 0 || errno() == libc::EAGAIN {}
+    assert_eq!(errno(), libc::ENOSPC);
+    for part in ["4194304 (disk_limit)", "bytes for any receiver on away"] {
+        assert!(words().contains(part), "{}", words());
+    }
+    assert_eq!(pinnace_client_close(client), 0);
+}
+
+#[test]
 fn sql_texts_have_numbers() {
     let found = |number| {
         let text = pinnace_sql(number);

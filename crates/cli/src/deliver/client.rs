@@ -36,6 +36,9 @@ pub fn builder(given: &ClientArgs, topic: &str) -> Outcome<Builder> {
     if let Some(address) = &given.metrics {
         builder = builder.metrics(address);
     }
+    if let Some(bytes) = given.disk_limit {
+        builder = builder.disk_limit(if bytes == 0 { u64::MAX } else { bytes });
+    }
     for Peer { name, endpoint, topics } in &given.peers {
         let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
         builder = builder.peer(name, endpoint, &topics);
@@ -111,7 +114,7 @@ pub fn failure(error: Error) -> Failure {
         Error::Name | Error::Ttl | Error::Property(_) => Failure::usage(error),
         Error::Registry(error) => of_registry(error),
         Error::TimedOut => Failure::TimedOut("timed out".to_owned()),
-        Error::NoRoom => Failure::TimedOut("timed out: the disk is full, or a limit is reached".to_owned()),
+        Error::NoRoom(_) => Failure::TimedOut(format!("timed out: {error}")),
         error => Failure::Failed(error.to_string()),
     }
 }

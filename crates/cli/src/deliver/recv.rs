@@ -179,6 +179,7 @@ pub fn reason(verdict: Verdict) -> &'static str {
         Verdict::Deliveries => "deliveries",
         Verdict::TooLarge => "too_large",
         Verdict::Unreadable => "unreadable",
+        Verdict::Expired => "expired",
     }
 }
 

@@ -27,6 +27,7 @@ pub fn run(given: &DeliverSend) -> Outcome {
     let own = given.own.as_ref().unwrap_or(&given.client.name);
     // Messages in memory are waited for here, not when the client is dropped.
     let builder = client::builder(&given.client, own)?.deduplicate_for(given.deduplicate_for);
+    let builder = builder.dead_letter_expired(given.dead_letter_expired);
     let client = client::start(builder.linger(Duration::ZERO), &given.client, &signals)?;
     Trouble::default().tell(&client)?;
     let given_up = dead_letters(&client, &given.topic);
@@ -115,8 +116,15 @@ fn accept(
         };
         match client.send_async(&given.topic, body, &options) {
             Ok(ticket) => return Ok(ticket),
-            Err(Error::TimedOut | Error::NoRoom) if end.is_none_or(|end| end > Instant::now()) => step *= 2,
-            Err(Error::TimedOut | Error::NoRoom) => {
+            Err(Error::TimedOut | Error::NoRoom(_)) if end.is_none_or(|end| end > Instant::now()) => {
+                step *= 2
+            }
+            Err(Error::NoRoom(Some(shortage))) => {
+                return Err(Failure::TimedOut(format!(
+                    "timed out: no room for message {number}: {shortage}"
+                )));
+            }
+            Err(Error::TimedOut | Error::NoRoom(None)) => {
                 return Err(Failure::TimedOut(format!("timed out: no room for message {number}")));
             }
             Err(Error::TooLarge) => {

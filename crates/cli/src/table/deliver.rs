@@ -50,6 +50,10 @@ pub struct ClientArgs {
     /// Directory of this client's store [default: one of the user's, named after the client]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Maximum bytes of the store's files, at least 4194304; 0: no limit [default: a tenth of the file system, at most
+    /// 4 GiB]
+    #[arg(long, value_name = "BYTES")]
+    pub disk_limit: Option<u64>,
     /// Open a damaged store without its damaged parts; the messages in them are lost
     #[arg(long)]
     pub skip_damage: bool,
@@ -166,6 +170,9 @@ pub struct DeliverSend {
     /// Time to live of a message; it is not handled after that [default: no limit]
     #[arg(long, value_name = "MS", value_parser = lifetime)]
     pub ttl: Option<Duration>,
+    /// Keep messages that expire, by this machine's clock or by the receiver's, as dead letters
+    #[arg(long)]
+    pub dead_letter_expired: bool,
     /// Id of the message; only for one message, that is one BODY or --raw. If this client has sent one with this id on
     /// this topic within the last 2 minutes (--deduplicate-for), the message is not stored again
     #[arg(long, value_name = "ID")]

@@ -2,6 +2,7 @@
 
 mod check;
 mod curve;
+mod disk;
 mod recorded;
 pub(super) mod serving;
 
@@ -57,7 +58,8 @@ pub struct Builder {
     lasting: Lasting,
     peers: Vec<Member>,
     interval: Duration,
-    disk_limit: u64,
+    /// None: the default, by the size of the file system.
+    disk_limit: Option<u64>,
     skip_damage: bool,
     keys: Option<KeyPair>,
     trusted: HashMap<String, PublicKey>,
@@ -67,6 +69,7 @@ pub struct Builder {
     patience: Option<Duration>,
     limits: RetainLimits,
     retry: Retry,
+    keeps_expired: bool,
     memory_limit: u64,
     deduplicate_for: Duration,
     linger: Duration,
@@ -90,7 +93,7 @@ impl Builder {
             lasting: Lasting::Durable,
             peers: Vec::new(),
             interval: Duration::from_millis(100),
-            disk_limit: u64::MAX,
+            disk_limit: None,
             skip_damage: false,
             keys: None,
             trusted: HashMap::new(),
@@ -99,6 +102,7 @@ impl Builder {
             notify: Arc::new(|_| {}),
             patience: Some(Duration::from_secs(30)),
             limits: RetainLimits { age: Some(Duration::from_secs(7 * 24 * 3600)), bytes: 1 << 30 },
+            keeps_expired: false,
             memory_limit: 64 << 20,
             deduplicate_for: Duration::from_secs(120),
             linger: Duration::from_secs(1),
@@ -244,6 +248,15 @@ impl Builder {
         self
     }
 
+    /// Whether a message that this client sent and whose time to live is over becomes a dead letter, with
+    /// [`Verdict::Expired`](crate::Verdict::Expired); by default it is only counted. It is over by this client's clock
+    /// when the message is to be sent, or by its receiver's when the message arrives or is to be handled; a receiver of
+    /// an earlier version does not tell. Messages held in memory that were not sent are only counted.
+    pub fn dead_letter_expired(mut self, keep: bool) -> Builder {
+        self.keeps_expired = keep;
+        self
+    }
+
     /// The most bytes of messages that [`Durability::Memory`] may hold, counting 64 more for each; 64 MiB by default.
     /// Clients with the same directory share the limit. At the limit a send waits until its deadline.
     pub fn memory_limit(mut self, bytes: u64) -> Builder {
@@ -275,12 +288,14 @@ impl Builder {
         self
     }
 
-    /// Maximum size of the store's files in bytes, including two or more spare files; at least 4 MiB, unlimited by
-    /// default. If the store is full, a send waits until its deadline. A body may use the larger of two shares: a
+    /// Maximum size of the store's files in bytes, including two or more spare files; at least 4 MiB, u64::MAX: without
+    /// limit. By default a tenth of the file system that holds the store's directory, at least 4 MiB and at most 4 GiB;
+    /// 4 GiB if the file system does not tell its size. If the store is full, a send waits until its deadline. A store
+    /// that already has more is opened; sends wait until it has less. A body may use the larger of two shares: a
     /// sixteenth of the maximum, or half of the part above 16 MiB; larger bodies are TooLarge. Clients with the same
     /// directory share the store, and the first client's setting applies.
     pub fn disk_limit(mut self, bytes: u64) -> Builder {
-        self.disk_limit = bytes;
+        self.disk_limit = Some(bytes);
         self
     }
 
@@ -329,14 +344,15 @@ impl Builder {
     /// Starts the client.
     pub fn start(self) -> Result<Client, Error> {
         self.check()?;
-        let this = self.read_files()?;
+        let mut this = self.read_files()?;
         let path = this.data_dir.clone().unwrap_or_else(|| paths::store_of(&this.name));
+        this.choose_disk_limit(&path)?;
         let open = if this.presence == Presence::Drained { Instance::open_unasked } else { Instance::open };
         this.start_in(&open(&path, this.settings())?)
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        Settings { interval: self.interval, most: self.disk_limit, skip_damage: self.skip_damage }
+        Settings { interval: self.interval, most: self.most_on_disk(), skip_damage: self.skip_damage }
     }
 
     /// Starts the client in an instance.
@@ -377,6 +393,7 @@ impl Builder {
             notify: Arc::new(move |error| signals.during(|| notify(error))),
             patience: self.patience,
             limits: self.limits,
+            keeps_expired: self.keeps_expired,
         })));
         let collector = self.collector(number, &inbox);
         let before = instance.store.subscriptions(record.number);

@@ -10,6 +10,7 @@ mod registration;
 mod requeue;
 mod routes;
 mod send;
+mod shortage;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +44,7 @@ pub use receive::{Dead, Deliveries, Delivery};
 use registration::Registration;
 use routes::{Publisher, Routes};
 pub use send::{Durability, Options, Ticket};
+pub use shortage::{Full, Shortage};
 
 /// A client. Thread-safe.
 pub struct Client {

@@ -40,6 +40,13 @@ impl Pending {
             oldest_ms: stream.oldest_pending_ms(),
         }
     }
+
+    /// Adds another stream to the same receiver and topic.
+    pub(super) fn add(&mut self, other: &Pending) {
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+        self.oldest_ms = self.oldest_ms.into_iter().chain(other.oldest_ms).min();
+    }
 }
 
 impl Client {

@@ -40,7 +40,7 @@ pub struct Delivery {
 pub struct Dead {
     /// The topic to which it was sent.
     pub topic: String,
-    /// The receiver that gave it up.
+    /// The receiver that gave it up. Empty: no receiver had it, and it expired by its sender's clock.
     pub receiver: String,
     /// Why it was given up.
     pub reason: Verdict,

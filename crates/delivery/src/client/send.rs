@@ -246,7 +246,9 @@ impl Client {
         }
         let message = ToSend { topic, body, block: &block, ttl_ms, id };
         match self.send_with(&message, options, self.patience(options.deadline)) {
-            Err(Error::NoRoom | Error::TimedOut) if self.closed.load(Ordering::Relaxed) => Err(Error::Closed),
+            Err(Error::NoRoom(_) | Error::TimedOut) if self.closed.load(Ordering::Relaxed) => {
+                Err(Error::Closed)
+            }
             sent => sent,
         }
     }
@@ -368,10 +370,10 @@ impl Client {
                     self.guard_with_room(patience)?;
                 }
                 Ok(route) => break (state, route),
-                Err(Error::NoRoom) if store.drop_taken(&mut state) => {}
-                Err(Error::NoRoom) => {
+                Err(Error::NoRoom(_)) if store.drop_taken(&mut state) => {}
+                Err(Error::NoRoom(_)) => {
                     drop(state);
-                    store.log().wait_for_room(patience)?;
+                    self.wait_for_room(patience)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -442,7 +444,7 @@ impl Client {
         let (store, parts) = (&self.instance.store, content.parts());
         let cost = (content.len() as u64 + parts as u64 * COST) * sending.streams.len() as u64;
         let most = self.memory_limit.saturating_sub(cost);
-        let state = store.wait_for_memory(state, most, patience).ok_or(Error::NoRoom)?;
+        let state = store.wait_for_memory(state, most, patience).ok_or_else(|| self.memory_shortage())?;
         let (mut state, before) = self.wait_for_turn(state, sending, patience)?;
         if let Some(before) = before {
             return Ok(Acceptance::Before(before));
@@ -489,7 +491,7 @@ impl Client {
                 Err(LogError::NoRoom(_)) => drop(state),
                 Err(error) => return Err(error.into()),
             }
-            store.log().wait_for_room(patience)?;
+            self.wait_for_room(patience)?;
             state = store.lock();
         }
     }

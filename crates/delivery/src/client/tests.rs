@@ -70,7 +70,7 @@ fn send_one(sender: &Client, disk: &Faulty, body: &[u8], options: Options) -> Re
         let deadline = Some(Instant::now() + Duration::from_millis(200));
         match sender.send_async("news", body, &Options { deadline, ..options }) {
             // Nothing of it was accepted.
-            Err(Error::NoRoom | Error::TimedOut) if !disk.is_dead() => {}
+            Err(Error::NoRoom(_) | Error::TimedOut) if !disk.is_dead() => {}
             sent => break sent?,
         }
     };

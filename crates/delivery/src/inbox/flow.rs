@@ -35,6 +35,9 @@ pub struct Flow {
     pub unpaid: Vec<(Id, u64)>,
     /// Given-up messages that the sender has not made dead letters yet, by the number of the last part.
     pub given_up: BTreeMap<u64, GivenUp>,
+    /// The sender is told which messages have expired here; and those that it was not told of.
+    pub reports_expired: bool,
+    pub expired: Vec<(u64, GivenUp)>,
     /// Present if other receivers have a part of the stream.
     pub shared: Option<SharedPart>,
     /// Messages that had arrived were dropped, and are requested again once the others are handled.
@@ -126,6 +129,8 @@ impl Flow {
             again: VecDeque::new(),
             held_until: None,
             unpaid: Vec::new(),
+            reports_expired: false,
+            expired: Vec::new(),
             given_up: BTreeMap::new(),
             shared: None,
             is_parked: false,
@@ -296,8 +301,7 @@ impl Flow {
                 message.deliveries += 1;
                 return Some(message);
             }
-            self.counts.expired += 1;
-            self.drop_expired(&message.parts);
+            self.expire(&message.parts);
         }
         loop {
             let parts = self.next_parts()?;
@@ -309,14 +313,35 @@ impl Flow {
                 let (watch, handler) = (None, None);
                 return Some(Message { parts, deliveries: 1, watch, settled: self.settled, handler });
             }
-            self.counts.expired += u64::from(parts.as_slice().iter().any(|part| part.is_expired(&now_ms)));
-            self.drop_expired(&parts);
+            match parts.as_slice().iter().any(is_done) {
+                true => self.drop_done(&parts),
+                false => self.expire(&parts),
+            }
         }
     }
 
+    /// A message is not handled, because it has expired. A sender that wants to know it keeps the message until then.
+    fn expire(&mut self, parts: &Parts) {
+        self.counts.expired += 1;
+        if !self.reports_expired {
+            return self.drop_done(parts);
+        }
+        let (first, last) = (parts.first(), parts.last_seq());
+        let (gap, first) = (first.first, first.seq);
+        let given_up = GivenUp { first, verdict: Verdict::Expired, deliveries: 0 };
+        self.given_up.insert(last, given_up);
+        self.expired.push((last, given_up));
+        self.finish_gap(gap, first);
+        self.pay_back(parts);
+    }
+
     /// Marks a message as done that needs no handling any more.
-    fn drop_expired(&mut self, parts: &Parts) {
+    fn drop_done(&mut self, parts: &Parts) {
         parts.as_slice().iter().for_each(|part| self.finish(part));
+        self.pay_back(parts);
+    }
+
+    fn pay_back(&mut self, parts: &Parts) {
         if let Parts::One(part) = parts {
             self.unpaid.push((part.frame.origin.of.1, part.cost()));
         }

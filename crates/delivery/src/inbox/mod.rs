@@ -167,6 +167,11 @@ impl Inbox {
         (origin, received, done, given_up)
     }
 
+    /// Whether the sender of an open stream is told which of its messages have expired here.
+    pub fn set_reports_expired(&self, origin: &Origin, reports: bool) {
+        self.lock().flows[origin.flow].reports_expired = reports;
+    }
+
     /// Takes in a data frame; the caller then calls `announce`. Returns the result and the credit that the frame cost.
     pub fn take(&self, frame: Frame) -> (Outcome, u64) {
         let frame = Arc::new(frame);
@@ -301,6 +306,7 @@ impl Inbox {
             }
             let (was_dirty, message) = (flow.dirty, flow.next(now_ms));
             let unpaid = std::mem::take(&mut flow.unpaid);
+            let (of, expired) = (flow.origin.of, std::mem::take(&mut flow.expired));
             if let Some(resumed) = flow.unpark() {
                 state.news.resumed.push(resumed);
                 self.tell_once(state);
@@ -313,6 +319,10 @@ impl Inbox {
             }
             for (sender, bytes) in unpaid {
                 state.news.pay_back(sender, bytes);
+            }
+            for (last, given_up) in expired {
+                state.news.given_up.push((of, last, given_up));
+                self.tell_once(state);
             }
             self.ask_more(state, index);
             if let Some(message) = message {

@@ -44,7 +44,7 @@ pub fn step<'a>(shared: &'a Shared, mut queue: MutexGuard<'a, Queue>) -> Step<'a
     }
     queue.reclaim();
     shared.progressed.tell();
-    if let Some(spare) = superfluous(&mut queue) {
+    if let Some(spare) = superfluous(&mut queue).or_else(|| excess(&mut queue, shared.settings.most)) {
         return remove(shared, queue, &spare);
     }
     let bytes = wanted_bytes(&queue);
@@ -65,8 +65,12 @@ pub fn step<'a>(shared: &'a Shared, mut queue: MutexGuard<'a, Queue>) -> Step<'a
 
 /// Makes a spare of `bytes` bytes, or of the smallest usable size if there is not enough room.
 fn make<'a>(shared: &'a Shared, queue: MutexGuard<'a, Queue>, bytes: u64) -> Step<'a> {
-    let room = shared.settings.most.saturating_sub(bytes_of_files(&queue));
-    let least = least_bytes(&queue);
+    let (used, least) = (bytes_of_files(&queue), least_bytes(&queue));
+    let room = match shared.settings.most {
+        // Opened with a lower limit than it had. Records that free space need one spare, or it stays above the limit.
+        most if used > most && queue.spares.is_empty() => least,
+        most => most.saturating_sub(used),
+    };
     let bytes = if bytes <= room { bytes } else { least };
     drop(queue);
     let made = match bytes <= room {
@@ -157,6 +161,17 @@ fn superfluous(queue: &mut Queue) -> Option<Spare> {
     }
     let (at, _) = queue.spares.iter().enumerate().min_by_key(|(_, spare)| spare.bytes)?;
     Some(queue.spares.swap_remove(at))
+}
+
+/// The largest spare of a log that was opened with a lower limit than it had. A small one stays, for records that free
+/// space.
+fn excess(queue: &mut Queue, most: u64) -> Option<Spare> {
+    if bytes_of_files(queue) <= most {
+        return None;
+    }
+    let least = least_bytes(queue);
+    let (at, largest) = queue.spares.iter().enumerate().max_by_key(|(_, spare)| spare.bytes)?;
+    (queue.spares.len() > 1 || largest.bytes > least).then(|| queue.spares.swap_remove(at))
 }
 
 /// Creates a file with an unused name.

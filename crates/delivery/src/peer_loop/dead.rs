@@ -36,8 +36,8 @@ pub fn topic_of(topic: &str) -> String {
 
 impl GivenUpMessage {
     /// Moves the message to the stream of its dead-letter topic, and returns that stream. None: it was moved already,
-    /// or does not exist, and is done.
-    pub fn put_away(&self, store: &Store, receiver: &str) -> Result<Option<u32>, LogError> {
+    /// or does not exist, and is done. `cause`: how it counts.
+    pub fn put_away(&self, store: &Store, receiver: &str, cause: Cause) -> Result<Option<u32>, LogError> {
         let parts = self.read(store)?;
         // A message that was held in memory comes into the log now.
         let is_special = |parts: &Messages| parts.list.len() > 1 || parts.list[0].flags & PROPERTIES != 0;
@@ -49,7 +49,7 @@ impl GivenUpMessage {
             // It was held in memory by a process that has ended. Without this it would stay pending for ever.
             let mut done = RangeSet::default();
             done.add(self.last, self.last);
-            return store.mark_done(&mut state, self.stream, &done, Cause::Dead).map(|_| None);
+            return store.mark_done(&mut state, self.stream, &done, cause).map(|_| None);
         };
         let Some(of) = state.outbox.get(self.stream) else { return Ok(None) };
         if of.record.done.contains(self.last) {
@@ -67,7 +67,7 @@ impl GivenUpMessage {
         }
         parts.volatile = false;
         // While a caller sends a multi-part message on that topic this is NoRoom, and is tried again later.
-        store.transfer(&mut state, self.stream, &parts, to, Cause::Dead)?;
+        store.transfer(&mut state, self.stream, &parts, to, cause)?;
         Ok(Some(to))
     }
 

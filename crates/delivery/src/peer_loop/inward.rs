@@ -17,7 +17,7 @@ use crate::environment::{credit_limits, now};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::log::Urgency;
 use crate::store::{Attempt, Incoming, RetainLimits, Store, records};
-use crate::wire::{FromReceiver, FromSender, Id, Opening, Refusal, WINDOW, answer_to};
+use crate::wire::{Features, FromReceiver, FromSender, Id, Opening, Refusal, WINDOW, answer_to};
 
 /// How long a client being removed waits for its last acknowledgements: first for the disk, then for sending.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -34,6 +34,8 @@ struct Session {
     id: Id,
     name: String,
     opening: Opening,
+    /// It is told which messages have expired here.
+    wants_expired: bool,
     /// By the sender's stream number.
     streams: HashMap<u64, Arc<Origin>>,
     credit: ReceiverCredit,
@@ -51,6 +53,7 @@ pub struct Inward {
     pub notify: Notify,
     pub patience: Option<Duration>,
     pub limits: RetainLimits,
+    pub keeps_expired: bool,
     /// Peers that were not admitted.
     pub strangers: Strangers,
     sessions: HashMap<u32, Session>,
@@ -72,7 +75,7 @@ pub struct Inward {
 
 impl Inward {
     pub fn new(listening: Listening) -> Inward {
-        let Listening { client, listener, inbox, keys, notify, patience, limits } = listening;
+        let Listening { client, listener, inbox, keys, notify, patience, limits, keeps_expired } = listening;
         let (strangers, sessions, held, noted, unnoted, note_at, to_report, return_at) = Default::default();
         let (attempt, attempt_in) = Default::default();
         Inward {
@@ -83,6 +86,7 @@ impl Inward {
             notify,
             patience,
             limits,
+            keeps_expired,
             strangers,
             sessions,
             held,
@@ -200,7 +204,9 @@ impl Inward {
         let (streams, credit) = (HashMap::new(), ReceiverCredit::new(window, overdraft, held));
         let bytes = credit.granted();
         let (name_of, exhausted) = (name.to_owned(), None);
-        self.sessions.insert(from, Session { id, name: name_of, opening, streams, credit, exhausted });
+        let wants_expired = Features::common_with(version).has(Features::EXPIRED);
+        let session = Session { id, name: name_of, opening, wants_expired, streams, credit, exhausted };
+        self.sessions.insert(from, session);
         let (name, id) = (self.client.name.clone(), self.client.id);
         let version = answer_to(version).unwrap_or(version);
         self.say(from, &FromReceiver::Welcome { version, name: &name, id, known });
@@ -211,6 +217,7 @@ impl Inward {
         let Some((of, name, noted)) = self.begin_stream(store, from, stream, topic) else { return };
         let (origin, received, done, given_up) = self.inbox.open(of, &name, topic, &noted, gone);
         if let Some(session) = self.sessions.get_mut(&from) {
+            self.inbox.set_reports_expired(&origin, session.wants_expired);
             session.streams.insert(stream, origin);
         }
         self.say(from, &FromReceiver::Cursor { stream, received, done });

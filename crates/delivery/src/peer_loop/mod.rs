@@ -5,6 +5,7 @@
 
 mod dead;
 mod doorbell;
+mod expired;
 mod forked_store;
 mod handle;
 mod inward;
@@ -26,7 +27,6 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use pinnace_eventloop::{Next, Task};
-use pinnace_stream::RangeSet;
 
 use crate::environment::{now, now_ms};
 use crate::inbox::Inbox;
@@ -35,10 +35,11 @@ use crate::registry::Members;
 use crate::statistics::ReceiverState;
 use crate::store::records::{self, Receiver as To};
 use crate::store::{Cause, RetainLimits, Store};
-use crate::wire::{FromReceiver, Refusal};
+use crate::wire::{FromReceiver, Refusal, Verdict};
 use dead::GivenUpMessage;
 pub use dead::SUFFIX;
 pub use doorbell::Doorbell;
+use expired::Expiry;
 use forked_store::hello;
 pub use handle::{Command, Handle};
 use inward::Inward;
@@ -77,6 +78,8 @@ pub struct Listening {
     /// How long its messages wait for a receiver that is away before another may get them; None: for ever.
     pub patience: Option<Duration>,
     pub limits: RetainLimits,
+    /// Its expired messages become dead letters.
+    pub keeps_expired: bool,
 }
 
 struct PeerLoop {
@@ -90,6 +93,7 @@ struct PeerLoop {
     reassign: Reassign,
     move_at: Option<Instant>,
     retention: Retention,
+    expiry: Expiry,
     /// Peers that could not be connected to, by client and name; and why.
     unreachable: HashMap<(u32, String), String>,
     /// The statistics of clients whose callbacks have run.
@@ -185,6 +189,7 @@ impl PeerLoop {
             reassign,
             move_at,
             retention,
+            expiry: Expiry::default(),
             unreachable,
             published,
             seen,
@@ -207,6 +212,7 @@ impl PeerLoop {
             .chain(self.move_at)
             .chain(self.inward.iter().filter_map(Inward::return_at).min())
             .chain(self.retention.check_at())
+            .chain(self.expiry.again_at())
             .chain(answer_deadline)
             .min()
     }
@@ -359,6 +365,11 @@ impl PeerLoop {
                         self.outward.resend(&self.store, stream, received);
                     }
                 }
+                Some(FromReceiver::Final { stream, first, last, verdict: Verdict::Expired, .. }) => {
+                    if let Some(stream) = self.outward.stream_of(index, stream) {
+                        self.has_expired(index, stream, first, last);
+                    }
+                }
                 Some(FromReceiver::Final { stream, first, last, verdict, deliveries }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {
                         self.put_away(index, &GivenUpMessage { stream, first, last, verdict, deliveries });
@@ -407,7 +418,7 @@ impl PeerLoop {
     /// Makes a message that its receiver gave up a dead letter.
     fn put_away(&mut self, index: usize, dead: &GivenUpMessage) {
         let Some(receiver) = self.outward.peer(index).map(|peer| peer.name.clone()) else { return };
-        match dead.put_away(&self.store, &receiver) {
+        match dead.put_away(&self.store, &receiver, Cause::Dead) {
             Ok(stream) => {
                 stream.into_iter().for_each(|stream| self.find(stream));
                 self.outward.tell_gone(&self.store, dead.stream);
@@ -415,6 +426,12 @@ impl PeerLoop {
             // No room now: reconnect later, and the receiver repeats the verdict.
             Err(_) => drop(self.outward.refused(index)),
         }
+    }
+
+    /// A receiver has found a message expired.
+    fn has_expired(&mut self, index: usize, stream: u32, first: u64, last: u64) {
+        let receiver = self.outward.peer(index).map(|peer| peer.name.clone());
+        receiver.into_iter().for_each(|receiver| self.expiry.add_at(receiver, stream, first, last));
     }
 
     /// Logs what was handled, and acknowledges what is on the disk.
@@ -434,12 +451,8 @@ impl PeerLoop {
 
     fn pump(&mut self) -> Result<bool, LogError> {
         let (moved, expired) = self.outward.pump(&self.store, now_ms())?;
-        for (stream, first, last) in expired {
-            let mut done = RangeSet::default();
-            done.add(first, last);
-            // A failure of the log is reported elsewhere.
-            let _ = self.store.mark_done(&mut self.store.lock(), stream, &done, Cause::Expired);
-        }
+        expired.into_iter().for_each(|(stream, first, last)| self.expiry.add(stream, first, last));
+        self.end_expired();
         Ok(moved)
     }
 }

@@ -164,7 +164,11 @@ impl World {
             self.registry.kill(process);
             let may_fail = matches!(
                 started,
-                Err(Error::NameTaken | Error::Registry(_) | Error::Failed(_) | Error::NoRoom | Error::Io(_))
+                Err(Error::NameTaken
+                    | Error::Registry(_)
+                    | Error::Failed(_)
+                    | Error::NoRoom(_)
+                    | Error::Io(_))
             );
             if !may_fail {
                 self.oracle.findings.push(format!("{} cannot start: {started:?}", name_of(node)));

@@ -152,6 +152,7 @@ fn empty(topic: &str, receiver: Option<&str>, known: &LoopStatistics) -> Outgoin
         sent_again: 0,
         acknowledged: 0,
         expired: 0,
+        expired_at_receiver: 0,
         dead_letters: 0,
         dropped: 0,
         reassigned: 0,
@@ -169,6 +170,7 @@ fn add(to: &mut OutgoingStatistics, of: &Stream, known: &LoopStatistics, now_ms:
     to.sent_again += sent.again;
     to.acknowledged += of.counts.acknowledged;
     to.expired += of.counts.expired;
+    to.expired_at_receiver += of.counts.expired_at_receiver;
     to.dead_letters += of.counts.dead;
     to.dropped += of.counts.dropped;
     to.reassigned += of.counts.reassigned;

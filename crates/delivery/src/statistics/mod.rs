@@ -47,7 +47,8 @@ pub struct Statistics {
 }
 
 /// Messages on one topic to one receiver. At any time `accepted`, and what was pending when the store was opened, are
-/// the sum of `acknowledged`, `expired`, `dead_letters`, `dropped`, `reassigned`, `cleared` and `pending`.
+/// the sum of `acknowledged`, `expired`, `expired_at_receiver`, `dead_letters`, `dropped`, `reassigned`, `cleared` and
+/// `pending`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OutgoingStatistics {
@@ -79,8 +80,11 @@ pub struct OutgoingStatistics {
     pub sent_again: u64,
     /// Messages that the receiver has handled.
     pub acknowledged: u64,
-    /// Messages whose time to live was over before they were handled.
+    /// Messages whose time to live was over, by this client's clock, before they were sent.
     pub expired: u64,
+    /// Messages whose time to live was over, by the receiver's clock, when they arrived there or before they were
+    /// handled. A receiver of an earlier version does not tell: these count as acknowledged.
+    pub expired_at_receiver: u64,
     /// Messages that the receiver has given up; each is kept as a dead letter.
     pub dead_letters: u64,
     /// Messages dropped because of [`Builder::retain_for`](crate::Builder::retain_for),

@@ -40,9 +40,15 @@ const OUTGOING: &[Metric<OutgoingStatistics>] = &[
     ("pinnace_delivery_acknowledged_messages_total", "counter", "Messages that receivers handled.", |of| {
         Some(of.acknowledged as f64)
     }),
-    ("pinnace_delivery_expired_messages_total", "counter", "Messages not handled in time.", |of| {
+    ("pinnace_delivery_expired_messages_total", "counter", "Messages not sent in time.", |of| {
         Some(of.expired as f64)
     }),
+    (
+        "pinnace_delivery_expired_at_receiver_messages_total",
+        "counter",
+        "Messages not handled in time, by the receiver's clock.",
+        |of| Some(of.expired_at_receiver as f64),
+    ),
     ("pinnace_delivery_dead_letters_total", "counter", "Messages that receivers gave up.", |of| {
         Some(of.dead_letters as f64)
     }),

@@ -106,12 +106,18 @@ impl Stream {
     pub fn pending_cost(&self) -> u64 {
         let gone = self.gone();
         let left = |first: u64, last: u64| last - first + 1 - count_in(&gone, first, last);
-        let logged = self.runs.iter().map(|run| run.cost_of(left(run.first, run.last)));
+        let logged: u64 = self.runs.iter().map(|run| run.cost_of(left(run.first, run.last))).sum();
+        logged + self.held_pending_cost()
+    }
+
+    /// What its pending messages in memory cost.
+    pub fn held_pending_cost(&self) -> u64 {
+        let gone = self.gone();
+        let left = |first: u64, last: u64| last - first + 1 - count_in(&gone, first, last);
         let share =
             |cost: u64, left: u64, all: u64| (u128::from(cost) * u128::from(left) / u128::from(all)) as u64;
         let held = self.volatile.all();
-        let held = held.map(|run| share(run.cost, left(run.first, run.last), run.last - run.first + 1));
-        logged.chain(held).sum()
+        held.map(|run| share(run.cost, left(run.first, run.last), run.last - run.first + 1)).sum()
     }
 
     /// When the oldest pending message was accepted, or earlier: by 0.1 s or a few thousandths of the backlog's age;

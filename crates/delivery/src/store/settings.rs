@@ -19,6 +19,8 @@ const PASSWORD: u8 = 2;
 const REASSIGN: u8 = 4;
 const KEY: u8 = 8;
 const RETAIN: u8 = 16;
+/// Expired messages become dead letters.
+const KEEPS_EXPIRED: u8 = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SenderSettings {
@@ -28,6 +30,8 @@ pub struct SenderSettings {
     pub has_password: bool,
     pub reassign_after: Option<Duration>,
     pub retain: RetainLimits,
+    /// Expired messages become dead letters.
+    pub keeps_expired: bool,
     /// In bytes.
     pub disk_limit: u64,
     /// The client's own key, with CURVE.
@@ -49,7 +53,8 @@ impl SenderSettings {
                 | flag(self.has_password, PASSWORD)
                 | flag(reassign.is_some(), REASSIGN)
                 | flag(self.key.is_some(), KEY)
-                | flag(self.retain.age.is_some(), RETAIN),
+                | flag(self.retain.age.is_some(), RETAIN)
+                | flag(self.keeps_expired, KEEPS_EXPIRED),
         );
         put_counted(&mut to, self.registry.as_deref().unwrap_or_default().as_bytes());
         let ms = |time: Option<Duration>| {
@@ -100,6 +105,7 @@ impl SenderSettings {
             has_password: flags & PASSWORD != 0,
             reassign_after: (flags & REASSIGN != 0).then(|| Duration::from_millis(reassign_ms)),
             retain: RetainLimits { age, bytes },
+            keeps_expired: flags & KEEPS_EXPIRED != 0,
             disk_limit,
             key,
             trusted,
@@ -155,6 +161,7 @@ mod tests {
             has_password: true,
             reassign_after: Some(Duration::from_secs(30)),
             retain: RetainLimits { age: Some(Duration::from_secs(60)), bytes: 1 << 30 },
+            keeps_expired: true,
             disk_limit: u64::MAX,
             key: Some([7; 32]),
             trusted: vec![("a".to_owned(), [1; 32]), ("b".to_owned(), [2; 32])],
@@ -165,6 +172,7 @@ mod tests {
             has_password: false,
             reassign_after: None,
             retain: RetainLimits { age: None, bytes: u64::MAX },
+            keeps_expired: false,
             disk_limit: 4 << 20,
             key: None,
             trusted: Vec::new(),

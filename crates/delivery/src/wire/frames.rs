@@ -132,6 +132,8 @@ pub enum Verdict {
     TooLarge,
     /// It is compressed and cannot be decompressed, or its properties cannot be read.
     Unreadable,
+    /// Its time to live was over, by the sender's or by the receiver's clock.
+    Expired,
 }
 
 /// Why a peer ends the conversation.
@@ -418,9 +420,8 @@ impl<'a> FrameEntry<'a> {
 
 impl Verdict {
     pub fn read(byte: u8) -> Option<Verdict> {
-        [Verdict::Terminated, Verdict::Deliveries, Verdict::TooLarge, Verdict::Unreadable]
-            .get(usize::from(byte))
-            .copied()
+        use Verdict::{Deliveries, Expired, Terminated, TooLarge, Unreadable};
+        [Terminated, Deliveries, TooLarge, Unreadable, Expired].get(usize::from(byte)).copied()
     }
 }
 

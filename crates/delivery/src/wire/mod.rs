@@ -23,7 +23,7 @@
 //! ack      = %x12 stream done                          ; these are done: the sender may drop them
 //! credit   = %x13 bytes                                ; total that may be sent since the connection began
 //! again    = %x14 stream received                      ; messages after received are missing: resend them
-//! final    = %x15 stream first last verdict deliveries ; will not be handled: the sender makes it a dead letter
+//! final    = %x15 stream first last verdict deliveries ; will not be handled: given up, or expired
 //! refused  = %x16 code text                            ; the conversation ends
 //! held     = %x17 stream generation wanted done done   ; of a shared stream: what waits or is handled, and what is
 //!                                                      ; done; the rest is returned. A new generation begins

@@ -24,8 +24,10 @@ impl Features {
     pub const PROPERTIES: Features = Features(1);
     /// Several receivers share a stream.
     pub const SHARED: Features = Features(2);
+    /// A receiver tells the sender which messages have expired by its clock ([`Verdict::Expired`](super::Verdict)).
+    pub const EXPIRED: Features = Features(4);
     /// All features of this build.
-    pub const ALL: Features = Features(Features::PROPERTIES.0 | Features::SHARED.0);
+    pub const ALL: Features = Features(Features::PROPERTIES.0 | Features::SHARED.0 | Features::EXPIRED.0);
 
     /// Those that this build and the peer have in common, by the number in the peer's frame.
     pub fn common_with(version: u64) -> Features {

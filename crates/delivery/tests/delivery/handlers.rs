@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use pinnace_delivery::{Builder, Client, Delivery, Durability, Error, Options, Pending, Settlement};
+use pinnace_delivery::{Builder, Client, Delivery, Durability, Error, Full, Options, Pending, Settlement};
 
 use crate::common::{client, soon};
 
@@ -265,7 +265,12 @@ fn the_disk_takes_no_more_than_it_may() {
             Err(error) => break error,
         }
     };
-    assert_eq!(refused, Error::NoRoom);
+    let Error::NoRoom(Some(shortage)) = refused else { panic!("{refused}") };
+    assert_eq!((shortage.full, shortage.others), (Full::DiskLimit(most), 0));
+    let [of] = &shortage.largest[..] else { panic!("{shortage}") };
+    assert_eq!((of.receiver.as_deref(), of.topic.as_str()), (None, "news"));
+    assert!((sent * 100_000..=shortage.used_bytes).contains(&of.bytes), "{shortage}");
+    assert!(shortage.to_string().ends_with(" bytes for any receiver on news"), "{shortage}");
     let files = std::fs::read_dir(dir.path().join("sender")).unwrap();
     let bytes: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
     assert!(bytes <= most && sent * 100_000 >= most / 4, "{bytes} bytes of files, {sent} messages");

@@ -82,7 +82,12 @@ fn where_there_is_no_room_a_send_waits_or_fails() {
         sent += 1;
     }
     assert_eq!(sent, 100);
-    assert_eq!(sender.send("news", &[1; 936], &at_once), Err(Error::NoRoom));
+    let Err(Error::NoRoom(Some(shortage))) = sender.send("news", &[1; 936], &at_once) else { panic!() };
+    assert_eq!(
+        shortage.to_string(),
+        "messages in memory have 100000 bytes, and may have 100000 (memory_limit); pending: 100000 bytes for \
+         any receiver on news"
+    );
     std::thread::scope(|scope| {
         // A message larger than the limit is accepted once nothing else is held.
         let large = scope.spawn(|| sender.send("news", &[2; 3_000_000], &in_memory()));

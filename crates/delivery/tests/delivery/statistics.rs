@@ -34,8 +34,14 @@ fn from_sender(statistics: &Statistics) -> &IncomingStatistics {
 }
 
 fn add_up(of: &OutgoingStatistics, before: u64) {
-    let ended =
-        of.acknowledged + of.expired + of.dead_letters + of.dropped + of.reassigned + of.cleared + of.pending;
+    let ended = of.acknowledged
+        + of.expired
+        + of.expired_at_receiver
+        + of.dead_letters
+        + of.dropped
+        + of.reassigned
+        + of.cleared
+        + of.pending;
     assert_eq!(of.accepted + before, ended, "{of:?}");
 }
 
@@ -234,11 +240,13 @@ fn json_and_prometheus_have_all_numbers() {
         assert!(json.contains(text), "{text} in {json}");
     }
     let text = sent.to_prometheus();
+    let limit = sent.store.disk_limit_bytes.expect("the default");
+    let limit = format!("pinnace_delivery_store_disk_limit_bytes{{client=\"sender\"}} {limit}\n");
     for line in [
         "pinnace_delivery_acknowledged_messages_total{client=\"sender\",topic=\"news\",receiver=\"receiver\"} 1\n",
         "pending_messages{client=\"sender\",topic=\"a \\\"topic\\\"\\nwith\\\\all\",receiver=\"\"} 1\n",
         "pinnace_delivery_receiver_state{client=\"sender\",receiver=\"receiver\",state=\"connected\"} 1\n",
-        "pinnace_delivery_store_disk_limit_bytes{client=\"sender\"} +Inf\n",
+        limit.as_str(),
         "# TYPE pinnace_delivery_sent_messages_total counter\n",
     ] {
         assert!(text.contains(line), "{line} in {text}");

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pinnace_delivery::{Durability, Options};
+use pinnace_delivery::{Durability, Options, Verdict, dead_letters};
 
 use crate::checker::{Books, Handled, Journal, Message, STRICT};
 use crate::common::{Running, bytes, client, command, durability, short_or_long, soon, until, wait_for_more};
@@ -127,4 +127,38 @@ fn clocks_that_jump() {
     let books = Books::read(dir);
     assert!(books.handled.iter().all(|handled| handled.message.flow == 0), "what is too old is not handled");
     books.close(&format!("clocks that jump by days, {jumps} times"), &STRICT, "100 too old, and not handled");
+}
+
+/// What the sender's clock leaves time for has expired by the receiver's, which is a day ahead.
+#[test]
+fn a_receiver_s_clock_is_ahead() {
+    let Some(library) = library() else {
+        return println!("a receiver's clock that is ahead: libfaketime is missing");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    set(dir, "clock-receiver", 86_400);
+    let mut receiver = start("clock-receiver", dir, &library);
+    let sender = client("sender", dir).peer("receiver", &endpoint(dir), &["news"]);
+    let sender = sender.dead_letter_expired(true).start().unwrap();
+    let message = |number| Message { flow: 0, run: 0, number }.body(12);
+    for number in 0..100 {
+        let options = Options { all: true, ttl: Some(DAY / 2), deadline: soon(), ..Options::default() };
+        sender.send("news", &message(number), &options).unwrap();
+    }
+    sender.send_all("news", &message(100)).unwrap();
+    let counts = || {
+        let outgoing = sender.statistics().outgoing;
+        let of = outgoing.into_iter().find(|of| of.receiver.is_some()).unwrap();
+        (of.pending, of.expired, of.expired_at_receiver, of.acknowledged)
+    };
+    until("all to be settled", || {
+        receiver.goes_on();
+        counts().0 == 0
+    });
+    assert_eq!(counts(), (0, 0, 100, 1));
+    let letters = dead_letters(&dir.join("sender")).unwrap();
+    assert!(letters.iter().all(|letter| letter.dead.reason == Verdict::Expired), "{letters:?}");
+    assert_eq!(letters.len(), 100);
+    receiver.kill();
 }

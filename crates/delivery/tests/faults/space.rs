@@ -59,7 +59,7 @@ impl Day<'_> {
                 self.next += 1;
             }
             // No part of this message was kept.
-            Err(Error::NoRoom) => self.refused += 1,
+            Err(Error::NoRoom(_)) => self.refused += 1,
             Err(ref error) => panic!("{error}"),
         }
         sent
@@ -128,7 +128,7 @@ fn a_sender_s_disk_is_full() {
         );
     };
     let receiver = client("receiver", dir.path()).start().unwrap();
-    let sender = client("sender", &disk.0).compress_from(usize::MAX);
+    let sender = client("sender", &disk.0).disk_limit(u64::MAX).compress_from(usize::MAX);
     fill_again_and_again("a sender's disk that is full, and gets room", sender, receiver, Some(&disk));
 }
 
@@ -138,7 +138,7 @@ fn a_receiver_s_disk_is_full() {
     let Some(disk) = Disk::mount(&dir.path().join("disk")) else {
         return println!("a full disk of the receiver's: only root can make a small one");
     };
-    let receiver = client("receiver", &disk.0).start().unwrap();
+    let receiver = client("receiver", &disk.0).disk_limit(u64::MAX).start().unwrap();
     let sender =
         client("sender", dir.path()).peer("receiver", receiver.endpoint(), &["news"]).start().unwrap();
     let books = Shared::default();

@@ -1,13 +1,11 @@
 //! Checks the settings of a client.
 
+use super::disk::LEAST;
 use super::{Builder, Presence};
 use crate::Error;
 use crate::inbox::Retry;
 use crate::registry::{Member, is_of_several_hosts, is_reachable};
 use crate::wire::NAME_MAX;
-
-/// The smallest disk limit of a store, in bytes.
-const DISK_LEAST: u64 = 4 << 20;
 
 impl Builder {
     /// Checks each setting, and that they are consistent.
@@ -16,7 +14,9 @@ impl Builder {
         let mut words = self.topics.iter().chain([&self.name, &self.topic]);
         match () {
             () if self.name.is_empty() || words.any(|word| word.len() > NAME_MAX) => Err(Error::Name),
-            () if self.disk_limit < DISK_LEAST => Err(Error::Setting("disk_limit must be at least 4 MiB")),
+            () if self.disk_limit.is_some_and(|bytes| bytes < LEAST) => {
+                Err(Error::Setting("disk_limit must be at least 4 MiB"))
+            }
             () if self.largest == 0 => Err(Error::Setting("max_body must be at least 1 byte")),
             () if first > most => Err(Error::Setting("retry: the first wait is longer than the longest")),
             () if self.peers.iter().any(|peer| peer.name == self.name) => {

@@ -22,7 +22,8 @@ impl Builder {
             registry: registry.map(|(url, _)| url),
             reassign_after: self.patience,
             retain: self.limits,
-            disk_limit: self.disk_limit,
+            keeps_expired: self.keeps_expired,
+            disk_limit: self.most_on_disk(),
             key: self.keys.as_ref().map(|keys| keys.public),
             trusted,
             peers: peers.collect(),
@@ -44,6 +45,7 @@ impl Builder {
             .reassign_after(settings.reassign_after)
             .retain_for(settings.retain.age)
             .retain_bytes(settings.retain.bytes)
+            .dead_letter_expired(settings.keeps_expired)
             .disk_limit(settings.disk_limit);
         builder.presence = Presence::Drained;
         builder.keys = keys.cloned();

@@ -15,6 +15,7 @@ impl Inward {
         let Some((of, name, noted)) = self.begin_stream(store, from, stream, topic) else { return };
         let (origin, held, given_up) = self.inbox.share(of, &name, topic, &noted, gone);
         if let Some(session) = self.sessions.get_mut(&from) {
+            self.inbox.set_reports_expired(&origin, session.wants_expired);
             session.streams.insert(stream, origin);
         }
         held.into_iter().for_each(|held| self.say_held(from, held));

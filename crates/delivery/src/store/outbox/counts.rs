@@ -14,8 +14,10 @@ const MARKS_MAX: usize = 4096;
 pub enum Cause {
     /// The receiver has handled them.
     Acknowledged,
-    /// Their time to live was over.
+    /// Their time to live was over, by the sender's clock.
     Expired,
+    /// It was over by the receiver's clock.
+    ExpiredAtReceiver,
     /// The receiver gave them up: each is kept as a dead letter.
     Dead,
     /// They exceeded the limits for a receiver that is away, or the receiver was forgotten.
@@ -32,6 +34,7 @@ pub struct StreamCounts {
     pub accepted: u64,
     pub acknowledged: u64,
     pub expired: u64,
+    pub expired_at_receiver: u64,
     pub dead: u64,
     pub dropped: u64,
     pub reassigned: u64,
@@ -43,6 +46,7 @@ impl StreamCounts {
         let counter = match cause {
             Cause::Acknowledged => &mut self.acknowledged,
             Cause::Expired => &mut self.expired,
+            Cause::ExpiredAtReceiver => &mut self.expired_at_receiver,
             Cause::Dead => &mut self.dead,
             Cause::Dropped => &mut self.dropped,
             Cause::Reassigned => &mut self.reassigned,
