@@ -37,7 +37,7 @@ WANTED = {
     ("sub", "news"): heads("s", "news", "all", 20, 253),
     ("late", "later"): heads("s", "later", "one", 20, 253),
 }
-LETTERS = [f"w:1:s/work/one/{number}" for number in range(15, 20)]
+LETTERS = [f"w:1:{head}" for head in heads("s", "work", "one", 15, 5)]
 
 
 def pending(company, build, count):

@@ -10,12 +10,25 @@ from players import PATIENCE_S, Received, SOON_MS, heads, in_order, lines, produ
 HANDLED_IN_5_MS = 20
 
 
-class Sender:
+class Client:
+    """A client, over its processes."""
+
+    player = None  # of the running process
+
+    def kill(self):
+        self.player.kill()
+
+    def close(self):
+        self.player.tell("close")
+        self.player.kill()
+
+
+class Sender(Client):
     """A client that produces until it is stopped, over its processes."""
 
     def __init__(self, company, name, *routes):
         """`routes`: topic and way of each message."""
-        self.company, self.name, self.routes, self.player = company, name, routes, None
+        self.company, self.name, self.routes = company, name, routes
 
     def journal(self, topic, way):
         return self.company.place / f"{self.name}.{topic}.{way}.sent"
@@ -31,13 +44,6 @@ class Sender:
             self.player.tell("produce", topic, way, journal, max(produced(journal)[1], default=-1) + 1)
         return self
 
-    def kill(self):
-        self.player.kill()
-
-    def close(self):
-        self.player.tell("close")
-        self.player.kill()
-
     def advances(self, count):
         """Waits until it has sent so many more messages by each route."""
         for topic, way in self.routes:
@@ -50,24 +56,17 @@ class Sender:
         expect(self.player.tell("errors") == [], f"{self.name}: {self.player.tell('errors')}")
 
 
-class Receiver:
+class Receiver(Client):
     """A client that consumes, over its processes."""
 
     def __init__(self, company, name, topic):
-        self.company, self.name, self.topic, self.player = company, name, topic, None
+        self.company, self.name, self.topic = company, name, topic
         self.journal = company.place / f"{name}.received"
 
     def start(self, build):
         self.player = self.company.start(build, self.name, self.topic)
         self.player.tell("consume", self.journal)
         return self
-
-    def kill(self):
-        self.player.kill()
-
-    def close(self):
-        self.player.tell("close")
-        self.player.kill()
 
     def received(self):
         return Received(self.journal)

@@ -22,7 +22,7 @@ class Connection(Protocol):
 )
 
 _PARAMETER = re.compile(r"\$\d+")
-_PLACEHOLDERS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+_MARKERS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
 
 
 def is_sqlite(connection: Connection) -> bool:
@@ -55,16 +55,16 @@ def check_commits_together(connection: Any) -> None:
         raise ValueError("the connection commits each statement by itself: begin a transaction")
 
 
-def _placeholder(connection: Connection) -> str:
-    """How the module of the connection's class marks a parameter. The class may be derived from the module's."""
+def _marker(connection: Connection) -> str:
+    """The parameter marker of the module (PEP 249, paramstyle) whose class the connection has, or is derived from."""
     if is_sqlite(connection):
         return "?"
     for base in type(connection).__mro__:
         module = sys.modules.get(base.__module__.partition(".")[0])
-        placeholder = _PLACEHOLDERS.get(getattr(module, "paramstyle", ""))
-        if placeholder is not None:
-            return placeholder
-    kinds = ", ".join(_PLACEHOLDERS)
+        marker = _MARKERS.get(getattr(module, "paramstyle", ""))
+        if marker is not None:
+            return marker
+    kinds = ", ".join(_MARKERS)
     raise TypeError(f"{type(connection)!r} is of no module of DB-API 2.0 with one of the paramstyles {kinds}")
 
 
@@ -74,12 +74,12 @@ class Statements:
 
     def __init__(self, connection: Connection) -> None:
         self._is_sqlite = is_sqlite(connection)
-        self._placeholder = _placeholder(connection)
+        self._marker = _marker(connection)
         self._cursor: Any = connection.cursor()
 
     def execute(self, sql: str, *parameters: Any) -> int:
         """Returns the number of rows that were changed."""
-        self._cursor.execute(_PARAMETER.sub(self._placeholder, sql), parameters)
+        self._cursor.execute(_PARAMETER.sub(self._marker, sql), parameters)
         return int(self._cursor.rowcount)
 
     def insert(self, sql: str, *parameters: Any) -> Any:
