@@ -487,7 +487,8 @@ int pinnace_handler_leave(pinnace_delivery_t *delivery);
  * for 5 s; EOPNOTSUPP: a peer is of an earlier version, and gets messages without ids and headers; ESTALE: a peer knows
  * a copy of the client's store, and pending messages are sent to it again; EDQUOT: messages that were kept for a
  * receiver were dropped, because they exceeded a limit or it was forgotten; EIO, EBADMSG: errors of the store. The
- * library waits for the function, so it must not make calls that wait for the disk or for other clients. */
+ * function is called with one error at a time; closing the client waits for it. Up to 1,000 errors wait meanwhile, and
+ * later ones are dropped. */
 typedef void(pinnace_error_fn)(int error, const char *text, void *arg);
 int pinnace_client_on_error(pinnace_client_t *client, pinnace_error_fn *handler, void *arg);
 

@@ -1,4 +1,4 @@
-//! What clients of one process share if they use the same directory: the store, and the peer loop's thread.
+//! What clients of one process share if they use the same directory: the store, and the peer loop.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use pinnace_engine::Context;
-use pinnace_eventloop::EventLoop;
 
 use crate::Error;
 use crate::agent::handover;
 use crate::environment::now;
 use crate::log::{Directory, Settings, Storage};
-use crate::peer_loop::{Doorbell, Handle, Network, Sockets};
+use crate::peer_loop::{self, Doorbell, Handle, Network, Sockets};
 use crate::process::PerProcess;
 use crate::signal::Signal;
 #[cfg(test)]
@@ -159,14 +158,13 @@ impl Instance {
 
     /// An instance over a storage.
     pub fn over(storage: Arc<dyn Storage>, settings: Settings) -> Result<Instance, Error> {
-        let events = EventLoop::new().map_err(Error::Endpoint)?;
-        let doorbell = Arc::new(Doorbell::new(events.doorbell()));
+        let slot = peer_loop::slot().map_err(Error::Endpoint)?;
+        let doorbell = Arc::new(Doorbell::new(slot.doorbell()));
         let ring = doorbell.clone();
         let store =
             Arc::new(Store::open(storage, settings, Box::new(move |failed| ring.ring_where_wanted(failed)))?);
-        let network: Arc<dyn Network> = Arc::new(Sockets::new(context()?, events.interest()));
-        let peer_loop = Handle::start(events, store.clone(), network.clone(), doorbell.clone());
-        let peer_loop = peer_loop.map_err(Error::Endpoint)?;
+        let network: Arc<dyn Network> = Arc::new(Sockets::new(context()?, slot.interest()));
+        let peer_loop = Handle::start(slot, store.clone(), network.clone(), doorbell.clone());
         let (names, end) = Default::default();
         Ok(Instance { store, doorbell, network, peer_loop, names, end })
     }
@@ -178,8 +176,7 @@ impl Instance {
         settings: Settings,
         network: Arc<dyn Network>,
     ) -> Result<Instance, Error> {
-        let wake = Arc::new(pinnace_eventloop::Doorbell::new().map_err(Error::Endpoint)?);
-        let doorbell = Arc::new(Doorbell::new(wake));
+        let doorbell = Arc::new(Doorbell::new(Arc::default()));
         let ring = doorbell.clone();
         let tell: crate::log::SyncCallback = Box::new(move |failed| ring.ring_where_wanted(failed));
         let start = |opened: crate::log::Opened, state: &State| opened.start_stepped(state, tell);

@@ -51,6 +51,7 @@ pub mod sql;
 pub mod statistics;
 mod store;
 mod wire;
+mod workers;
 
 pub use browse::{Browse, Browsed, PendingMessage, browse};
 pub use client::{

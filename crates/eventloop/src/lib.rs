@@ -1,11 +1,12 @@
-//! An event loop: a thread with a poller, a doorbell and a queue of commands, which runs one task.
+//! An event loop: a thread with a poller, which runs tasks. Each has a doorbell and a queue of commands.
 //!
-//! Only this thread uses the task's sockets. Other threads send it commands, or change shared state and ring its
-//! doorbell. In each turn the loop waits for an event, the doorbell or the task's deadline; then it passes on what is
-//! ready, then all commands, then it lets the task work. It ends when its [`Handle`] is dropped.
+//! Only this thread uses the tasks' sockets. Other threads send a task commands, or change shared state and ring the
+//! task's doorbell. In each turn the loop waits for an event, a ring or a task's deadline. Then each task that this
+//! concerns gets its events and its commands, and works. A task ends when its [`Handle`] is dropped, or when it panics;
+//! the thread ends with the last handle, slot and [`EventLoop`].
 //!
-//! The task neither sleeps nor owns a thread; it returns its deadline. So a simulation can call it directly, in virtual
-//! time.
+//! A task neither sleeps nor owns a thread; it returns its deadline. So a simulation can call it directly, in virtual
+//! time, and many tasks can share a thread.
 //!
 //! ```
 //! use std::sync::mpsc::{Sender, channel};
@@ -26,29 +27,33 @@
 //!     }
 //! }
 //!
+//! let events = EventLoop::start("adders")?;
 //! let (sums, totals) = channel();
-//! let handle = EventLoop::new()?.start("adder", Adder(sums, 0))?;
-//! handle.send(2);
-//! handle.send(3);
+//! let handles = [events.slot(), events.slot()].map(|slot| slot.run(Adder(sums.clone(), 0)));
+//! handles[0].send(2);
+//! handles[0].send(3);
 //! assert_eq!(totals.iter().take(2).collect::<Vec<u32>>(), [2, 5]);
+//! handles[1].send(4);
+//! assert_eq!(totals.recv(), Ok(4));
 //! # Ok::<(), pinnace_engine::Error>(())
 //! ```
 
 #![forbid(unsafe_code)]
 
 mod doorbell;
+mod running;
 
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::{JoinHandle, ThreadId};
+use std::time::Instant;
 
 use pinnace_engine::{Error, POLLIN, PollTarget, Poller};
 
+use doorbell::Bells;
 pub use doorbell::Doorbell;
-
-/// The most events taken from the poller at once.
-const EVENTS_MAX: usize = 64;
+use running::Order;
 
 /// What an event loop runs.
 pub trait Task: Send + 'static {
@@ -61,12 +66,12 @@ pub trait Task: Send + 'static {
 
     fn on_command(&mut self, command: Self::Command);
 
-    /// Called at the end of each turn, and once at the start. Returns the latest time at which the next turn must
-    /// begin.
+    /// Called at the end of each of its turns, and once at the start. Returns the latest time at which its next turn
+    /// must begin.
     fn work(&mut self) -> Next;
 }
 
-/// When the next turn begins.
+/// When a task's next turn begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// At once.
@@ -75,112 +80,167 @@ pub enum Next {
     Wait(Option<Instant>),
 }
 
+/// Identifies a task of a loop.
+type TaskId = u64;
+
 #[derive(Clone)]
 enum Source<T> {
-    Doorbell,
-    Task(T),
+    Bells,
+    Task(TaskId, T),
 }
 
 /// The sockets and descriptors that a task waits for.
 #[derive(Clone)]
-pub struct Interest<T>(Arc<Poller<Source<T>>>);
+pub struct Interest<T>(TaskId, Arc<Poller<Source<T>>>);
 
 impl<T: Clone> Interest<T> {
     /// Reports `token` whenever the target can be read. Errors: as of `Poller::add`.
     pub fn add(&self, target: PollTarget, token: T) -> Result<(), Error> {
-        self.0.add(target, POLLIN, Source::Task(token))
+        self.1.add(target, POLLIN, Source::Task(self.0, token))
     }
 
     /// Error: Invalid, it was not added.
     pub fn remove(&self, target: PollTarget) -> Result<(), Error> {
-        self.0.remove(target)
+        self.1.remove(target)
     }
 }
 
-/// An event loop that is not started.
-pub struct EventLoop<T> {
-    poller: Arc<Poller<Source<T>>>,
+/// A running event loop.
+pub struct EventLoop<K: Task>(Arc<Running<K>>);
+
+/// As `EventLoop`, without keeping it running.
+pub struct WeakLoop<K: Task>(Weak<Running<K>>);
+
+/// The thread, which ends when this is dropped.
+struct Running<K: Task> {
+    poller: Arc<Poller<Source<K::Token>>>,
+    bells: Arc<Bells>,
+    orders: Mutex<Option<Sender<Order<K>>>>,
+    thread: Option<JoinHandle<()>>,
+    last_id: AtomicU64,
+    /// The slots that were made and did not end.
+    slots: AtomicUsize,
+}
+
+impl<K: Task> EventLoop<K> {
+    /// Starts the thread. Errors: NoMemory, the thread could not be created; TooMany and others of descriptors.
+    pub fn start(name: &str) -> Result<EventLoop<K>, Error> {
+        let (poller, bells) = (Arc::new(Poller::new()?), Arc::new(Bells::new()?));
+        poller.add(PollTarget::Fd(bells.descriptor()), POLLIN, Source::Bells)?;
+        let (orders, received) = channel();
+        let (events, rings) = (poller.clone(), bells.clone());
+        let thread = pinnace_sys::thread::start(name, move || running::run::<K>(&events, &rings, &received));
+        let thread = Some(thread.map_err(|_| Error::NoMemory)?);
+        let (orders, last_id, slots) = (Mutex::new(Some(orders)), AtomicU64::new(0), AtomicUsize::new(0));
+        Ok(EventLoop(Arc::new(Running { poller, bells, orders, thread, last_id, slots })))
+    }
+
+    /// A place for a task.
+    pub fn slot(&self) -> Slot<K> {
+        self.0.slots.fetch_add(1, Ordering::Relaxed);
+        let id = self.0.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        Slot { id, doorbell: Arc::new(Doorbell::of(id, self.0.bells.clone())), running: self.0.clone() }
+    }
+
+    /// How many slots and tasks it has.
+    pub fn slots(&self) -> usize {
+        self.0.slots.load(Ordering::Relaxed)
+    }
+
+    pub fn downgrade(&self) -> WeakLoop<K> {
+        WeakLoop(Arc::downgrade(&self.0))
+    }
+}
+
+impl<K: Task> WeakLoop<K> {
+    /// The loop, unless it ends.
+    pub fn upgrade(&self) -> Option<EventLoop<K>> {
+        self.0.upgrade().map(EventLoop)
+    }
+}
+
+impl<K: Task> Running<K> {
+    fn order(&self, order: Order<K>) {
+        if let Some(orders) = &*self.orders.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = orders.send(order);
+        }
+        self.bells.ring();
+    }
+
+    fn thread_id(&self) -> Option<ThreadId> {
+        self.thread.as_ref().map(|thread| thread.thread().id())
+    }
+}
+
+impl<K: Task> Drop for Running<K> {
+    fn drop(&mut self) {
+        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.bells.ring();
+        // A task may drop the last handle itself: its thread ends after this turn.
+        if let Some(thread) = self.thread.take().filter(|of| of.thread().id() != std::thread::current().id())
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The place of a task that does not run yet.
+pub struct Slot<K: Task> {
+    id: TaskId,
     doorbell: Arc<Doorbell>,
+    running: Arc<Running<K>>,
 }
 
-impl<T: Clone + Send + Sync + 'static> EventLoop<T> {
-    pub fn new() -> Result<EventLoop<T>, Error> {
-        let (poller, doorbell) = (Poller::new()?, Doorbell::new()?);
-        poller.add(PollTarget::Fd(doorbell.descriptor()), POLLIN, Source::Doorbell)?;
-        Ok(EventLoop { poller: Arc::new(poller), doorbell: Arc::new(doorbell) })
-    }
-
-    pub fn interest(&self) -> Interest<T> {
-        Interest(self.poller.clone())
+impl<K: Task> Slot<K> {
+    /// Events before the task runs are passed on when it does, as long as their targets can be read.
+    pub fn interest(&self) -> Interest<K::Token> {
+        Interest(self.id, self.running.poller.clone())
     }
 
     pub fn doorbell(&self) -> Arc<Doorbell> {
         self.doorbell.clone()
     }
 
-    /// Starts the thread. Error: NoMemory, the thread could not be created.
-    pub fn start<K>(self, name: &str, task: K) -> Result<Handle<K::Command>, Error>
-    where
-        K: Task<Token = T>,
-    {
-        let (sender, commands) = channel();
+    /// Runs a task.
+    pub fn run(self, task: K) -> Handle<K> {
+        let ((sender, commands), (alive, ended)) = (channel(), channel());
         let doorbell = self.doorbell.clone();
-        let thread = pinnace_sys::thread::start(name, move || self.run(task, &commands));
-        let thread = Some(thread.map_err(|_| Error::NoMemory)?);
-        Ok(Handle { commands: Mutex::new(Some(sender)), doorbell, thread })
-    }
-
-    fn run<K: Task<Token = T>>(self, mut task: K, commands: &Receiver<K::Command>) {
-        loop {
-            let timeout = match task.work() {
-                Next::Now => Some(Duration::ZERO),
-                Next::Wait(until) => until.map(|until| until.saturating_duration_since(Instant::now())),
-            };
-            let events = match self.poller.wait(EVENTS_MAX, timeout, None) {
-                Ok(events) => events,
-                Err(Error::WouldBlock | Error::Interrupted) => Vec::new(),
-                Err(_) => return,
-            };
-            for event in events {
-                match event.data {
-                    Source::Doorbell => self.doorbell.clear(),
-                    Source::Task(token) => task.on_ready(token),
-                }
-            }
-            loop {
-                match commands.try_recv() {
-                    Ok(command) => task.on_command(command),
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => return,
-                }
-            }
-        }
+        self.running.order(Order { id: self.id, task: Box::new(task), commands, doorbell, alive });
+        Handle { commands: Mutex::new(Some(sender)), ended: Mutex::new(ended), slot: self }
     }
 }
 
-/// Controls an event loop, which ends when this is dropped.
-pub struct Handle<C> {
-    commands: Mutex<Option<Sender<C>>>,
-    doorbell: Arc<Doorbell>,
-    thread: Option<JoinHandle<()>>,
+impl<K: Task> Drop for Slot<K> {
+    fn drop(&mut self) {
+        self.running.slots.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
-impl<C> Handle<C> {
-    /// Sends a command. It is dropped if the thread has ended.
-    pub fn send(&self, command: C) {
+/// Controls a task, which ends when this is dropped.
+pub struct Handle<K: Task> {
+    commands: Mutex<Option<Sender<K::Command>>>,
+    /// Carries no values, and is disconnected when the task has ended.
+    ended: Mutex<Receiver<()>>,
+    slot: Slot<K>,
+}
+
+impl<K: Task> Handle<K> {
+    /// Sends a command. It is dropped if the task has ended.
+    pub fn send(&self, command: K::Command) {
         if let Some(commands) = &*self.commands.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = commands.send(command);
         }
-        self.doorbell.ring();
+        self.slot.doorbell.ring();
     }
 }
 
-impl<C> Drop for Handle<C> {
+impl<K: Task> Drop for Handle<K> {
+    /// Waits until the task is dropped, unless a task of the same loop calls it.
     fn drop(&mut self) {
         *self.commands.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.doorbell.ring();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        self.slot.doorbell.ring();
+        if self.slot.running.thread_id() != Some(std::thread::current().id()) {
+            let _ = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv();
         }
     }
 }

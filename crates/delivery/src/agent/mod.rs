@@ -121,7 +121,7 @@ pub struct AgentBuilder {
 
 /// A running agent. Dropping it closes its stores, and returns when they are closed.
 pub struct Agent {
-    _handle: Handle<()>,
+    _handle: Handle<AgentTask>,
     metrics: Option<StatisticsServer>,
 }
 
@@ -186,13 +186,13 @@ impl AgentBuilder {
             wanted.push(paths::stores());
         }
         let of_thread = |error: pinnace_engine::Error| (wanted[0].clone(), Error::Endpoint(error));
-        let events = EventLoop::new().map_err(of_thread)?;
+        let slot = EventLoop::start("pinnace-agent").map_err(of_thread)?.slot();
         let (sender, received) = std::sync::mpsc::channel();
         let open = OpenClients::default();
         let metrics = self.metrics.as_ref();
         let metrics = metrics.map(|address| StatisticsServer::start(address, open.clone())).transpose();
         let metrics = metrics.map_err(|error| (wanted[0].clone(), error))?;
-        let reporter = Reporter { events: sender, doorbell: events.doorbell(), open };
+        let reporter = Reporter { events: sender, doorbell: slot.doorbell(), open };
         let mut folders: Vec<task::StoreFolder> = Vec::new();
         for path in &wanted {
             let failed = |error: std::io::Error| (path.clone(), Error::Io(error.kind()));
@@ -204,7 +204,7 @@ impl AgentBuilder {
         }
         let task = AgentTask::new(task::Setup {
             folders,
-            interest: events.interest(),
+            interest: slot.interest(),
             events: received,
             reporter,
             secrets: self.secrets,
@@ -212,8 +212,7 @@ impl AgentBuilder {
             on_problem: self.on_problem,
         });
         let task = task.map_err(|error| (wanted[0].clone(), Error::Io(error.kind())))?;
-        let handle = events.start("pinnace-agent", task).map_err(of_thread)?;
-        Ok(Agent { _handle: handle, metrics })
+        Ok(Agent { _handle: slot.run(task), metrics })
     }
 }
 

@@ -17,6 +17,7 @@ use pinnace_sys::signals::Mask;
 
 use super::closing::End;
 use super::registration::Registration;
+use super::reports::Reports;
 use super::{Client, entry_version};
 use crate::Error;
 use crate::environment::random;
@@ -328,8 +329,9 @@ impl Builder {
     /// Called for errors that no call returns: the store fails or is found damaged; a peer refuses messages, cannot be
     /// connected to, should be there and does not answer, cannot authenticate, or is of an earlier version and gets
     /// messages without their ids and headers. Problems with peers are told within 5 s, and once until they change. It
-    /// runs on the thread that moves all messages, which waits for it; signals are as in a handler of
-    /// [`Client::listen`].
+    /// runs on a thread of the library, one call at a time, and not after the client was closed, which waits for it;
+    /// signals are as in a handler of [`Client::listen`]. While a call takes long, up to 1,000 errors wait; later ones
+    /// are dropped.
     pub fn on_error(mut self, notify: impl Fn(&Error) + Send + Sync + 'static) -> Builder {
         self.notify = Arc::new(notify);
         self
@@ -371,7 +373,8 @@ impl Builder {
     ) -> Result<Client, Error> {
         let hold = instance.take_name(&self.name)?;
         let id = random().map_err(|error| Error::Io(error.kind()))?;
-        let (signals, notify) = (Mask::current(), self.notify.clone());
+        let signals = Mask::current();
+        let reports = Reports::new(self.notify.clone(), signals, instance.store.log().workers());
         let record = instance.store.claim(&self.name, id)?;
         let keys = self.keyring();
         let (listener, endpoint) = self.listener(instance, record.number, id, keys.as_ref())?;
@@ -390,7 +393,7 @@ impl Builder {
             listener,
             inbox: inbox.clone(),
             keys,
-            notify: Arc::new(move |error| signals.during(|| notify(error))),
+            notify: reports.notify(),
             patience: self.patience,
             limits: self.limits,
             keeps_expired: self.keeps_expired,
@@ -405,6 +408,7 @@ impl Builder {
             metrics: self.serve(&collector, instance)?,
             collector,
             inbox,
+            reports,
             registration,
             closed: AtomicBool::new(false),
             end: End::default(),

@@ -151,6 +151,7 @@ impl Client {
         self.leave_registry();
         self.join_handlers();
         self.registration.close();
+        self.reports.end();
         *self.end.phase() = Phase::Ended;
         self.end.reached.tell();
     }

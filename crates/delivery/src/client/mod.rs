@@ -7,6 +7,7 @@ mod handler;
 mod pending;
 mod receive;
 mod registration;
+mod reports;
 mod requeue;
 mod routes;
 mod send;
@@ -42,6 +43,7 @@ pub use pending::Pending;
 pub(crate) use receive::read_envelope;
 pub use receive::{Dead, Deliveries, Delivery};
 use registration::Registration;
+use reports::Reports;
 use routes::{Publisher, Routes};
 pub use send::{Durability, Options, Ticket};
 pub use shortage::{Full, Shortage};
@@ -52,6 +54,7 @@ pub struct Client {
     endpoint: String,
     instance: Arc<Instance>,
     inbox: Arc<Inbox>,
+    reports: Arc<Reports>,
     registration: Arc<Registration>,
     collector: Arc<Collector>,
     /// Until the client ends.

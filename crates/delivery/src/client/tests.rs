@@ -1,12 +1,10 @@
 //! Complete clients over disks that lose power: some of the written and unsynced data reaches the disk, and some does
 //! not.
 
-use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use super::{Builder, Client, Durability, Options};
@@ -15,7 +13,6 @@ use crate::checker::{Message, Rules, STRICT, Shared, Sums, Twice, next, report};
 use crate::environment::simulated::{Simulation, advance_to};
 use crate::instance::Instance;
 use crate::log::tests::faulty::Faulty;
-use crate::peer_loop::Command;
 
 /// Messages that a receiver may have acknowledged but not logged at a power cut: the connection's credit.
 const UNDER_WAY: usize = (8 << 20) / (64 + 12);
@@ -187,46 +184,11 @@ fn power_cuts_of_either_or_both() {
     );
 }
 
-/// The threads of all peer loops.
-fn peer_loops() -> BTreeSet<String> {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
-    // A thread may end in the meantime.
-    let is_one = |task: &PathBuf| {
-        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim_end() == "pinnace-peers")
-    };
-    tasks.filter(is_one).map(|task| task.display().to_string()).collect()
-}
-
-/// Processor time of a thread (proc_pid_stat(5)), in hundredths of a second.
-fn used(task: &str) -> u64 {
-    let stat = std::fs::read_to_string(format!("{task}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-}
-
-/// Starts a client, and finds the thread of its peer loop.
-fn start_with_peer_loop(powered: &mut Powered, dir: &Path) -> (Arc<Client>, String) {
-    loop {
-        // Another test may start one at the same time.
-        let before = peer_loops();
-        let client = powered.start(dir);
-        // A thread that has answered has its name.
-        let (done, answered) = channel();
-        client.instance.peer_loop.tell(Command::Remove { client: u32::MAX, done });
-        answered.recv().unwrap();
-        let new: Vec<String> = peer_loops().difference(&before).cloned().collect();
-        match &new[..] {
-            [one] => return (client, one.clone()),
-            _ => drop((client, powered.client.take())),
-        }
-    }
-}
-
 #[test]
 fn a_store_that_has_failed_keeps_nobody_busy() {
     let dir = tempfile::tempdir().unwrap();
     let (mut sender, mut receiver) = (Powered::new("sender", 1), Powered::new("receiver", 2));
-    let (client, peer_loop) = start_with_peer_loop(&mut receiver, dir.path());
+    let client = receiver.start(dir.path());
     let sender = sender.start(dir.path());
     let interval = Options { durability: Durability::Interval, ..Options::default() };
     // Fail between two writes of the receiver's progress, so that some progress waits to be logged.
@@ -240,10 +202,11 @@ fn a_store_that_has_failed_keeps_nobody_busy() {
     while !matches!(client.send_to("elsewhere", b"mine"), Err(Error::Failed(_))) {
         assert!(Instant::now() < until, "its disk has failed");
     }
-    let before = used(&peer_loop);
+    let turns = || client.instance.doorbell.turns.load(Relaxed);
+    let before = turns();
     let half_a_second = Some(Instant::now() + Duration::from_millis(500));
     assert_eq!(client.recv(half_a_second).err(), Some(Error::TimedOut));
-    assert!(used(&peer_loop) - before <= 10, "{} of 50", used(&peer_loop) - before);
+    assert!(turns() - before <= 50, "{} turns", turns() - before);
     assert!(sender.pending() > 0);
 }
 

@@ -1,4 +1,4 @@
-//! The thread that writes the log (group commit). While one batch is on its way to the disk, the next one gathers, so
+//! Writes the log (group commit). While one batch is on its way to the disk, the next one gathers, so
 //! all waiting callers share one fdatasync(2), and no caller waits for a timer.
 //!
 //! A write or sync that fails ends the log, because the kernel's later reports on the same pages cannot be trusted. All
@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use super::duties::Duty;
 use super::queue::{PendingBatch, Queue, ToSeal};
 use super::segment::Segment;
 use super::spares::is_superfluous;
@@ -21,7 +22,7 @@ const ROUND_BYTES: usize = 1 << 20;
 /// How long records that no caller waits for may gather.
 const GATHER_FOR: Duration = Duration::from_millis(1);
 
-/// Writes and syncs the batches of a log. The thread, or a simulation, calls `step`.
+/// Writes and syncs the batches of a log. A thread, or a simulation, calls `step`.
 pub struct Committer {
     unsynced: Unsynced,
     /// The last batch that is written, and the last that is on the disk.
@@ -53,29 +54,14 @@ enum DueWork {
     Stop,
 }
 
-pub fn run(shared: &Shared) {
-    let mut committer = Committer::new(shared);
-    let mut queue = locked(&shared.queue);
-    loop {
-        queue = match committer.step(shared, queue) {
-            Step::Worked => locked(&shared.queue),
-            Step::Wait(queue, until) => {
-                shared.work.wait(queue, until).unwrap_or_else(|| locked(&shared.queue))
-            }
-            Step::Stop => return close(shared),
-        }
-    }
-}
-
 impl Committer {
-    pub fn new(shared: &Shared) -> Committer {
-        let queue = locked(&shared.queue);
+    pub fn new(queue: &Queue) -> Committer {
         let (written, durable) = (queue.written, queue.durable);
         Committer { unsynced: Unsynced::default(), written, durable, gathers_since: None }
     }
 
     /// Writes or syncs what is due.
-    pub fn step<'a>(&mut self, shared: &'a Shared, mut queue: MutexGuard<'a, Queue>) -> Step<'a> {
+    pub fn step<'a>(&mut self, shared: &'a Arc<Shared>, mut queue: MutexGuard<'a, Queue>) -> Step<'a> {
         let next = self.next(&mut queue, shared.settings.interval);
         let (outcome, batches) = match next {
             DueWork::Wait(until) => return Step::Wait(queue, until),
@@ -148,27 +134,27 @@ pub fn close(shared: &Shared) {
 
 /// Publishes the result: the last batch written and the last on the disk.
 fn record_outcome(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     outcome: io::Result<(u64, u64)>,
     batches: Vec<PendingBatch>,
     syncs: SyncTimes,
 ) {
     let mut queue = locked(&shared.queue);
+    let mut call = None;
     queue.syncs = syncs;
     match outcome {
         Ok(progress) => {
             (queue.written, queue.durable) = progress;
             batches.into_iter().for_each(|batch| queue.wrote(batch));
             queue.reclaim();
-            if is_superfluous(&queue) {
-                shared.wants_spare.tell();
-            }
+            call = is_superfluous(&queue).then(|| Duty::Spares.call(&mut queue));
         }
         Err(error) => queue.failed = Some(Failure::of(&error)),
     }
     let failed = queue.failed.is_some();
     shared.is_crowded.store(queue.is_crowded(), Ordering::Relaxed);
     drop(queue);
+    call.into_iter().for_each(|call| call.deliver(shared));
     shared.progressed.tell();
     (shared.tell)(failed);
 }

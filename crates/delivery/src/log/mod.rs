@@ -1,8 +1,9 @@
 //! A write-ahead log on the disk: records are appended, survive a crash, and their space is reused when no longer
 //! needed.
 //!
-//! Structure: segments of batches of records (`format`), written by one thread (`committer`) into preallocated files
-//! (`spares`). The [`Checkpointer`] knows what the records mean; the log replays them when it is opened ([`Replay`]).
+//! Structure: segments of batches of records (`format`), written by one thread at a time (`committer`) into
+//! preallocated files (`spares`); the threads are those of all logs (`duties`). The [`Checkpointer`] knows what the
+//! records mean; the log replays them when it is opened ([`Replay`]).
 //!
 //! Guarantees:
 //! - Once [`Log::wait`] has returned Ok for a batch, its records are found when the log is opened again, in the order
@@ -12,6 +13,7 @@
 //! - A write or sync that fails ends the log, and all waiting callers get the error.
 
 mod committer;
+mod duties;
 mod error;
 mod format;
 mod guard;
@@ -31,9 +33,10 @@ mod viewing;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use committer::Committer;
+use duties::Attendants;
 pub use error::{Damage, Failure, LogError};
 pub use format::MAX_PAYLOAD;
 use guard::Guard;
@@ -44,6 +47,7 @@ pub use storage::{Directory, File, Storage};
 pub use viewing::View;
 
 use crate::signal::{Patience, Signal};
+use crate::workers::Workers;
 
 /// The position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,15 +109,6 @@ pub type SyncCallback = Box<dyn Fn(bool) + Send + Sync>;
 /// An open log. Calls may come from any thread.
 pub struct Log {
     shared: Arc<Shared>,
-    workers: Workers,
-}
-
-/// What writes the log.
-enum Workers {
-    Threads(Vec<JoinHandle<()>>),
-    /// No thread: the simulator calls `Log::step`, and a call that waits does the work itself.
-    #[cfg(test)]
-    Stepped(Mutex<committer::Committer>),
 }
 
 /// The result of a worker's step.
@@ -128,11 +123,15 @@ struct Shared {
     storage: Arc<dyn Storage>,
     settings: Settings,
     queue: Mutex<Queue>,
-    /// Wakes the committer.
+    committer: Mutex<Committer>,
+    /// None: the simulator calls `Log::step`, and a call that waits does the work itself.
+    workers: Option<Arc<Workers>>,
+    /// Wakes the thread that writes.
     work: Signal,
     /// Wakes callers that wait for the disk or for room.
     progressed: Signal,
     wants_spare: Signal,
+    attendants: Arc<Attendants>,
     /// There is damage in `Queue::rot` that was not reported.
     is_rotten: AtomicBool,
     /// The backlog of unwritten bytes is over its limit.
@@ -168,18 +167,6 @@ fn locked(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes steps until the next must wait. Returns how long.
-#[cfg(test)]
-fn all_due<'a>(mut step: impl FnMut() -> Step<'a>) -> Option<Instant> {
-    loop {
-        match step() {
-            Step::Worked => {}
-            Step::Wait(_, until) => return until,
-            Step::Stop => return None,
-        }
-    }
-}
-
 /// Reads the log in a storage.
 pub fn open(
     storage: Arc<dyn Storage>,
@@ -198,24 +185,26 @@ impl Opened {
 
     /// Continues the log in a new segment.
     pub fn start(self, keeper: &dyn Checkpointer, tell: SyncCallback) -> Result<Log, LogError> {
-        let mut log = Log { shared: self.begin(keeper, tell)?, workers: Workers::Threads(Vec::new()) };
-        let threads =
-            vec![log.spawn("pinnace-log", committer::run)?, log.spawn("pinnace-spares", spares::run)?];
-        log.workers = Workers::Threads(threads);
+        let workers = Workers::of_process().map_err(|error| LogError::Io(error.kind()))?;
+        let log = Log { shared: self.begin(keeper, tell, Some(workers))? };
+        log.begin_duties();
         Ok(log)
     }
 
     /// As `start`, without threads: the caller calls `Log::step`.
     #[cfg(test)]
     pub fn start_stepped(self, keeper: &dyn Checkpointer, tell: SyncCallback) -> Result<Log, LogError> {
-        let shared = self.begin(keeper, tell)?;
-        let workers = Workers::Stepped(Mutex::new(committer::Committer::new(&shared)));
-        let log = Log { shared, workers };
+        let log = Log { shared: self.begin(keeper, tell, None)? };
         log.step();
         Ok(log)
     }
 
-    fn begin(self, keeper: &dyn Checkpointer, tell: SyncCallback) -> Result<Arc<Shared>, LogError> {
+    fn begin(
+        self,
+        keeper: &dyn Checkpointer,
+        tell: SyncCallback,
+        workers: Option<Arc<Workers>>,
+    ) -> Result<Arc<Shared>, LogError> {
         let Opened { storage, settings, mut found } = self;
         // Retire torn segments before a seal declares an end of the log that precedes them.
         for segment in found.torn.drain(..) {
@@ -251,15 +240,19 @@ impl Opened {
         let mut queue = Queue::new(found.segments, spares, first, found.last_batch + 1);
         queue.ends.extend(found.ends);
         let guard = Guard::found(found.guards, &mut queue);
-        let (work, progressed, wants_spare, is_rotten, is_crowded) = Default::default();
+        let (work, progressed, wants_spare, attendants, is_rotten, is_crowded) = Default::default();
+        let committer = Mutex::new(Committer::new(&queue));
         let queue = Mutex::new(queue);
         Ok(Arc::new(Shared {
             storage,
             settings,
             queue,
+            committer,
+            workers,
             work,
             progressed,
             wants_spare,
+            attendants,
             is_rotten,
             is_crowded,
             guard,
@@ -269,22 +262,6 @@ impl Opened {
 }
 
 impl Log {
-    fn spawn(&self, name: &str, work: fn(&Shared)) -> Result<JoinHandle<()>, LogError> {
-        let shared = self.shared.clone();
-        Ok(pinnace_sys::thread::start(name, move || work(&shared))?)
-    }
-
-    /// Does all work that is due in a log without threads. Returns when more is due.
-    #[cfg(test)]
-    pub fn step(&self) -> Option<Instant> {
-        let Workers::Stepped(committer) = &self.workers else { return None };
-        let mut committer = committer.lock().unwrap_or_else(PoisonError::into_inner);
-        let commit_at = all_due(|| committer.step(&self.shared, locked(&self.shared.queue)));
-        // A failed file is tried again by each call.
-        let spare_at = all_due(|| spares::step(&self.shared, locked(&self.shared.queue)));
-        spare_at.into_iter().chain(commit_at).min()
-    }
-
     /// Appends a record of one of the keeper's kinds (2 and above). Its payload is the concatenation of `parts`.
     pub fn append(
         &self,
@@ -311,18 +288,6 @@ impl Log {
         }
         self.follow(queue, before, matches!(appended, Err(LogError::NoRoom(_))));
         appended
-    }
-
-    /// Wakes the threads that a change concerns. `before`: the urgency and the next segment before the change.
-    fn follow(&self, queue: MutexGuard<'_, Queue>, before: (u8, u64), wants_room: bool) {
-        let is_news = queue.urgency_level() > before.0;
-        if queue.next_segment != before.1 || wants_room {
-            self.shared.wants_spare.tell();
-        }
-        drop(queue);
-        if is_news {
-            self.shared.work.tell();
-        }
     }
 
     /// Frees a segment with no needed records: its file is used again.
@@ -386,7 +351,7 @@ impl Log {
         mut outcome: impl FnMut(&Queue) -> Option<Result<R, LogError>>,
     ) -> Result<R, LogError> {
         #[cfg(test)]
-        if matches!(self.workers, Workers::Stepped(_)) {
+        if self.shared.workers.is_none() {
             self.step();
             return outcome(&locked(&self.shared.queue)).unwrap_or(Err(LogError::TimedOut));
         }
@@ -468,6 +433,11 @@ impl Log {
         (most / 16).max(most.saturating_sub(16 << 20) / 2)
     }
 
+    /// The threads that work for it; None: it has none.
+    pub fn workers(&self) -> Option<Arc<Workers>> {
+        self.shared.workers.clone()
+    }
+
     /// The segments in use, oldest first.
     pub fn segments(&self) -> Vec<u64> {
         locked(&self.shared.queue).segments.keys().copied().collect()
@@ -476,23 +446,5 @@ impl Log {
     /// Where the records of a segment begin.
     pub fn start_of(segment: u64) -> Position {
         Position { segment, at: format::PAGE as u32 }
-    }
-}
-
-impl Drop for Log {
-    /// Writes and syncs everything gathered, then seals the last segment.
-    fn drop(&mut self) {
-        locked(&self.shared.queue).stop = true;
-        self.shared.work.tell();
-        self.shared.wants_spare.tell();
-        match &mut self.workers {
-            Workers::Threads(threads) => threads.drain(..).for_each(|thread| drop(thread.join())),
-            #[cfg(test)]
-            Workers::Stepped(_) => {
-                self.step();
-                committer::close(&self.shared);
-            }
-        }
-        self.end_guard();
     }
 }

@@ -98,6 +98,9 @@ pub struct Queue {
     pub syncs: SyncTimes,
     /// Of the guard file.
     pub guard_bytes: u64,
+    /// A job writes, or makes spares, or will.
+    pub is_writing: bool,
+    pub is_making_spares: bool,
     pub stop: bool,
 }
 
@@ -155,6 +158,8 @@ impl Queue {
             rot_told: 0,
             syncs: SyncTimes::default(),
             guard_bytes: 0,
+            is_writing: false,
+            is_making_spares: false,
             stop: false,
         };
         queue.close();

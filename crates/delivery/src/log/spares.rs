@@ -23,20 +23,6 @@ const MOST: usize = 4;
 /// The pause before another attempt to create a file.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// Makes spares on demand, until the log stops.
-pub fn run(shared: &Shared) {
-    let mut queue = locked(&shared.queue);
-    loop {
-        queue = match step(shared, queue) {
-            Step::Worked => locked(&shared.queue),
-            Step::Wait(queue, until) => {
-                shared.wants_spare.wait(queue, until).unwrap_or_else(|| locked(&shared.queue))
-            }
-            Step::Stop => return,
-        }
-    }
-}
-
 /// Makes or removes one file, if that is needed.
 pub fn step<'a>(shared: &'a Shared, mut queue: MutexGuard<'a, Queue>) -> Step<'a> {
     if queue.stop || queue.failed.is_some() {

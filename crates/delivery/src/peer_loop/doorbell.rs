@@ -10,11 +10,20 @@ pub struct Doorbell {
     pub wants_disk: AtomicBool,
     /// Clients with inbox news.
     pub news: Mutex<Vec<u32>>,
+    /// How often the peer loop has worked.
+    #[cfg(test)]
+    pub turns: std::sync::atomic::AtomicU64,
 }
 
 impl Doorbell {
     pub fn new(wake: Arc<pinnace_eventloop::Doorbell>) -> Doorbell {
-        Doorbell { wake, wants_disk: AtomicBool::new(true), news: Mutex::default() }
+        Doorbell {
+            wake,
+            wants_disk: AtomicBool::new(true),
+            news: Mutex::default(),
+            #[cfg(test)]
+            turns: Default::default(),
+        }
     }
 
     pub fn ring(&self) {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use pinnace_engine::Error;
-use pinnace_eventloop::EventLoop;
+use pinnace_eventloop::Slot;
 
-use super::network::{Network, Token};
-use super::{Doorbell, Listening, LoopStatistics, PeerLoop, Published};
+use super::network::Network;
+use super::{Doorbell, Listening, LoopStatistics, PeerLoop};
 use crate::registry::Members;
 use crate::store::Store;
 
@@ -32,67 +31,56 @@ pub enum Command {
 }
 
 /// Controls the peer loop, which ends when this is dropped.
-pub struct Handle {
-    runner: Runner,
-    published: Arc<Published>,
-}
+pub struct Handle(Runner);
 
 /// What runs the peer loop.
 enum Runner {
-    Thread(pinnace_eventloop::Handle<Command>),
+    Thread(pinnace_eventloop::Handle<PeerLoop>),
     /// No thread: the simulator calls `Handle::step`.
     #[cfg(test)]
     Stepped(Box<stepped::Stepped>),
 }
 
 impl Handle {
-    /// Starts the peer loop's thread.
+    /// Runs a peer loop.
     pub fn start(
-        events: EventLoop<Token>,
+        slot: Slot<PeerLoop>,
         store: Arc<Store>,
         network: Arc<dyn Network>,
         doorbell: Arc<Doorbell>,
-    ) -> Result<Handle, Error> {
-        let published = Arc::default();
-        let task = PeerLoop::new(store, network, doorbell, Arc::clone(&published));
-        let runner = Runner::Thread(events.start("pinnace-peers", task)?);
-        Ok(Handle { runner, published })
+    ) -> Handle {
+        Handle(Runner::Thread(slot.run(PeerLoop::new(store, network, doorbell))))
     }
 
     pub fn tell(&self, command: Command) {
-        match &self.runner {
+        match &self.0 {
             Runner::Thread(handle) => handle.send(command),
             #[cfg(test)]
             Runner::Stepped(stepped) => stepped.tell(command),
         }
     }
 
-    /// Removes a client; blocks until that is done.
+    /// Removes a client; blocks until that is done, which includes the last acknowledgements.
     pub fn remove(&self, client: u32) {
         let (done, removed) = channel();
         self.tell(Command::Remove { client, done });
         #[cfg(test)]
-        if let Runner::Stepped(stepped) = &self.runner {
-            stepped.step(Vec::new());
+        if let Runner::Stepped(stepped) = &self.0 {
+            return stepped.step_over_disk();
         }
         // An error means that the peer loop has ended, and removed everything.
         let _ = removed.recv();
     }
 
-    /// What the peer loop knows of a client. If it does not answer, because a callback of an application runs on its
-    /// thread: what it knew before that callback.
+    /// What the peer loop knows of a client.
     pub fn statistics(&self, client: u32) -> LoopStatistics {
-        let calling_back = self.published.of(client).filter(|_| self.published.is_calling_back());
-        if let Some(known) = calling_back {
-            return known;
-        }
         let (done, answer) = channel();
         self.tell(Command::Statistics { client, done });
         #[cfg(test)]
-        if let Runner::Stepped(stepped) = &self.runner {
+        if let Runner::Stepped(stepped) = &self.0 {
             stepped.step(Vec::new());
         }
-        answer.recv_timeout(ANSWER_TIMEOUT).ok().or_else(|| self.published.of(client)).unwrap_or_default()
+        answer.recv_timeout(ANSWER_TIMEOUT).unwrap_or_default()
     }
 }
 
@@ -105,6 +93,7 @@ mod stepped {
 
     use pinnace_eventloop::{Next, Task};
 
+    use super::super::network::Token;
     use super::*;
     use crate::environment::now;
 
@@ -112,6 +101,7 @@ mod stepped {
         peer_loop: Mutex<PeerLoop>,
         commands: Mutex<VecDeque<Command>>,
         doorbell: Arc<Doorbell>,
+        store: Arc<Store>,
     }
 
     impl Stepped {
@@ -139,19 +129,24 @@ mod stepped {
                 }
             }
         }
+
+        /// Does all that is due, and what is due once that is on the disk.
+        pub fn step_over_disk(&self) {
+            self.step(Vec::new());
+            self.store.log().step();
+            self.step(Vec::new());
+        }
     }
 
     impl Handle {
         pub fn stepped(store: Arc<Store>, network: Arc<dyn Network>, doorbell: Arc<Doorbell>) -> Handle {
-            let published = Arc::default();
-            let peer_loop = PeerLoop::new(store, network, doorbell.clone(), Arc::clone(&published));
-            let (peer_loop, commands) = (Mutex::new(peer_loop), Mutex::default());
-            let runner = Runner::Stepped(Box::new(Stepped { peer_loop, commands, doorbell }));
-            Handle { runner, published }
+            let peer_loop = Mutex::new(PeerLoop::new(store.clone(), network, doorbell.clone()));
+            let commands = Mutex::default();
+            Handle(Runner::Stepped(Box::new(Stepped { peer_loop, commands, doorbell, store })))
         }
 
         pub fn step(&self, ready: Vec<Token>) -> Option<Instant> {
-            match &self.runner {
+            match &self.0 {
                 Runner::Thread(_) => None,
                 Runner::Stepped(stepped) => stepped.step(ready),
             }

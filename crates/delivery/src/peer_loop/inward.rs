@@ -19,9 +19,6 @@ use crate::log::Urgency;
 use crate::store::{Attempt, Incoming, RetainLimits, Store, records};
 use crate::wire::{Features, FromReceiver, FromSender, Id, Opening, Refusal, WINDOW, answer_to};
 
-/// How long a client being removed waits for its last acknowledgements: first for the disk, then for sending.
-const LAST_WORD: Duration = Duration::from_secs(1);
-
 /// The shortest time between two writes of a receiver's progress: each syncs the disk, which delays others. After a
 /// crash, messages handled in this time are delivered again.
 const NOTE_EVERY: Duration = Duration::from_millis(5);
@@ -351,26 +348,33 @@ impl Inward {
         Ok(())
     }
 
-    /// Logs the last progress, and acknowledges it once it is on the disk: the senders may wait for that, and this
-    /// client may never return. What no handler has goes back to senders that have other receivers for it.
-    pub fn say_last(&mut self, store: &Store) {
+    /// Logs the last progress. Returns the batch to acknowledge once it is on the disk, if there is one.
+    pub fn note_last(&mut self, store: &Store) -> Option<u64> {
         self.attempt = None;
         if let Some(counted) = self.inbox.cancel_attempt() {
             let _ = store.count_attempt(&mut store.lock(), Urgency::Control, counted);
         }
         // Messages that cannot be logged as handled are delivered again.
         let _ = self.note(store);
-        let last = self.noted.iter().map(|(batch, ..)| *batch).max();
-        let until = now() + LAST_WORD;
-        if let Some(batch) = last.filter(|batch| store.log().wait(*batch, Some(until)).is_ok()) {
-            self.acknowledge(batch);
-        }
+        self.noted.iter().map(|(batch, ..)| *batch).max()
+    }
+
+    /// Acknowledges progress that is on the disk: the senders may wait for that, and this client may never return. What
+    /// no handler has goes back to senders that have other receivers for it. The frames have `linger` to be sent.
+    /// `has_noted`: there was progress.
+    pub fn say_last(&mut self, store: &Store, durable: u64, has_noted: bool, linger: Duration) {
+        self.acknowledge(durable);
         let returned = self.say_returned();
         // Without the record, the next process only counts more carefully.
         let _ = store.record_end(self.client.number);
-        if last.is_some() || returned {
-            self.listener.set_linger(LAST_WORD);
+        if has_noted || returned {
+            self.listener.set_linger(linger);
         }
+    }
+
+    /// Drops received frames, at most `most`. Returns false if there were none.
+    pub fn ignore(&mut self, most: usize) -> bool {
+        (0..most).take_while(|_| self.listener.recv().is_some()).count() > 0
     }
 
     /// Acknowledges what is on the disk, up to this batch.

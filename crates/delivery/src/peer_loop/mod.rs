@@ -1,7 +1,8 @@
-//! The peer loop: the thread that moves messages from the log to peers, and from peers to the inboxes.
+//! The peer loop of a store, which moves messages from the log to peers, and from peers to the inboxes.
 //!
-//! It is a task of an event loop (`pinnace_eventloop`). Only this thread uses the connections. Other threads send it a
-//! [`Command`] or ring its doorbell. It holds the store's lock only briefly.
+//! It is a task of an event loop (`pinnace_eventloop`), and may share its thread with those of other stores. Only this
+//! thread uses the connections. Other threads send it a [`Command`] or ring its doorbell. It holds the store's lock
+//! only briefly, and waits for nothing else.
 
 mod dead;
 mod doorbell;
@@ -10,6 +11,8 @@ mod forked_store;
 mod handle;
 mod inward;
 mod keys;
+mod leaving;
+mod loops;
 pub(crate) mod network;
 mod outward;
 mod peer;
@@ -44,6 +47,8 @@ use forked_store::hello;
 pub use handle::{Command, Handle};
 use inward::Inward;
 pub use keys::Keyring;
+use leaving::Leaving;
+pub use loops::slot;
 use network::{FailedHandshake, LOST, Target};
 pub use network::{Listener, Network, NoListener, Token};
 use outward::{Outward, Report};
@@ -52,7 +57,7 @@ use reassign::Reassign;
 use retention::Retention;
 pub use silence::Silence;
 pub use sockets::Sockets;
-pub use status::{LoopStatistics, Published};
+pub use status::LoopStatistics;
 pub use strangers::Stranger;
 
 /// The pause before logging is retried after there was no room.
@@ -64,7 +69,7 @@ const TURN: usize = 64;
 /// What a peer does not have that gets messages without their properties.
 const PROPERTIES_LEFT_OUT: &str = "ids, content types, trace context and headers: it gets the bodies alone";
 
-/// Called on the peer loop's thread for errors that no call returns.
+/// Called for errors that no call returns.
 pub type Notify = Arc<dyn Fn(&crate::Error) + Send + Sync>;
 
 /// A listening client.
@@ -82,11 +87,13 @@ pub struct Listening {
     pub keeps_expired: bool,
 }
 
-struct PeerLoop {
+pub struct PeerLoop {
     store: Arc<Store>,
     network: Arc<dyn Network>,
     doorbell: Arc<Doorbell>,
     inward: Vec<Inward>,
+    /// Clients that were removed, and wait for their last acknowledgements.
+    leaving: Vec<Leaving>,
     outward: Outward,
     members: Vec<(u32, Arc<Members>)>,
     /// Streams to receivers that are away; and when to look at them again.
@@ -96,8 +103,6 @@ struct PeerLoop {
     expiry: Expiry,
     /// Peers that could not be connected to, by client and name; and why.
     unreachable: HashMap<(u32, String), String>,
-    /// The statistics of clients whose callbacks have run.
-    published: Arc<Published>,
     /// The log's progress (written, durable) when last looked at.
     seen: (u64, u64),
     /// Frames may wait at a listener.
@@ -120,10 +125,7 @@ impl Task for PeerLoop {
     fn on_command(&mut self, command: Command) {
         match command {
             Command::Add(listening) => self.inward.push(Inward::new(*listening)),
-            Command::Remove { client, done } => {
-                self.remove(client);
-                let _ = done.send(());
-            }
+            Command::Remove { client, done } => self.remove(client, &done),
             Command::Members { client, members } => {
                 self.members.retain(|(other, _)| *other != client);
                 self.members.push((client, members));
@@ -139,6 +141,8 @@ impl Task for PeerLoop {
     }
 
     fn work(&mut self) -> Next {
+        #[cfg(test)]
+        self.doorbell.turns.fetch_add(1, Ordering::Relaxed);
         // A failed log is reported to all clients once.
         if let Err(error @ LogError::Failed(_)) = self.note_handled()
             && !std::mem::replace(&mut self.failed, true)
@@ -146,6 +150,7 @@ impl Task for PeerLoop {
             self.inward.iter().for_each(|inward| inward.inbox.recording_failed());
             self.notify_all(&crate::Error::from(error));
         }
+        self.end_leaving();
         self.outward.tell_recorded(&self.store);
         let moved = self.pump().unwrap_or(false);
         for index in self.outward.take_full() {
@@ -170,20 +175,16 @@ impl Task for PeerLoop {
 }
 
 impl PeerLoop {
-    fn new(
-        store: Arc<Store>,
-        network: Arc<dyn Network>,
-        doorbell: Arc<Doorbell>,
-        published: Arc<Published>,
-    ) -> PeerLoop {
+    fn new(store: Arc<Store>, network: Arc<dyn Network>, doorbell: Arc<Doorbell>) -> PeerLoop {
         let outward = Outward::new(store.log());
-        let (inward, members, reassign, move_at, retention, seen, busy, failed) = Default::default();
+        let (inward, leaving, members, reassign, move_at, retention, seen, busy, failed) = Default::default();
         let unreachable = HashMap::new();
         PeerLoop {
             store,
             network,
             doorbell,
             inward,
+            leaving,
             outward,
             members,
             reassign,
@@ -191,7 +192,6 @@ impl PeerLoop {
             retention,
             expiry: Expiry::default(),
             unreachable,
-            published,
             seen,
             busy,
             failed,
@@ -210,6 +210,7 @@ impl PeerLoop {
             .chain(note_at)
             .chain(due)
             .chain(self.move_at)
+            .chain(self.leaving.iter().map(Leaving::until).min())
             .chain(self.inward.iter().filter_map(Inward::return_at).min())
             .chain(self.retention.check_at())
             .chain(self.expiry.again_at())
@@ -219,7 +220,9 @@ impl PeerLoop {
 
     /// Returns true if the log has made relevant progress. Also sets whether the log rings the doorbell for it.
     fn is_behind_disk(&mut self) -> bool {
-        let wants = self.outward.lanes.is_any_connected() || self.inward.iter().any(Inward::has_noted);
+        let wants = self.outward.lanes.is_any_connected()
+            || self.inward.iter().any(Inward::has_noted)
+            || !self.leaving.is_empty();
         self.doorbell.wants_disk.store(wants, Ordering::SeqCst);
         wants && self.store.log().progress().is_ok_and(|progress| progress != self.seen)
     }
@@ -232,20 +235,7 @@ impl PeerLoop {
     /// Reports an error to a client.
     fn notify(&self, client: u32, error: &crate::Error) {
         let Some(inward) = self.inward.iter().find(|inward| inward.client.number == client) else { return };
-        // The callback may ask for statistics, and this thread cannot answer while it runs.
-        self.published.during(client, self.statistics(client), || (inward.notify)(error));
-    }
-
-    fn remove(&mut self, client: u32) {
-        // Log and acknowledge what was handled.
-        let _ = self.note_handled();
-        self.members.retain(|(other, _)| *other != client);
-        self.unreachable.retain(|(other, _), _| *other != client);
-        self.published.remove(client);
-        for mut inward in self.inward.extract_if(.., |inward| inward.client.number == client) {
-            inward.say_last(&self.store);
-        }
-        self.outward.remove_client(client);
+        (inward.notify)(error);
     }
 
     /// Finds the receivers of a client's streams.
@@ -317,7 +307,7 @@ impl PeerLoop {
     /// Takes frames received for a client. Returns true if there were any.
     fn receive(&mut self, client: u32) -> bool {
         let Some(inward) = self.inward.iter_mut().find(|inward| inward.client.number == client) else {
-            return false;
+            return self.ignore(client);
         };
         let any = inward.receive(&self.store, TURN);
         for FailedHandshake { address, reason } in inward.strangers.take_news() {

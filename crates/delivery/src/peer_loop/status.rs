@@ -1,8 +1,6 @@
 //! What the peer loop knows of a client's peers, for the client's statistics.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
 
 use super::PeerLoop;
 use super::outward::SentCounts;
@@ -34,46 +32,6 @@ pub struct PeerStatus {
     pub reason: Option<String>,
     /// Credit left, in bytes; None: it is not connected.
     pub credit: Option<u64>,
-}
-
-/// What the peer loop told last, for callers that it cannot answer.
-#[derive(Default)]
-pub struct Published(Mutex<PublishedState>);
-
-#[derive(Default)]
-struct PublishedState {
-    of: HashMap<u32, LoopStatistics>,
-    /// The thread on which a callback of the application runs.
-    calling_back: Option<ThreadId>,
-}
-
-impl Published {
-    fn lock(&self) -> MutexGuard<'_, PublishedState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Runs a callback of the application on this thread, during which others see `known`.
-    pub fn during(&self, client: u32, known: LoopStatistics, callback: impl FnOnce()) {
-        let mut state = self.lock();
-        state.of.insert(client, known);
-        state.calling_back = Some(thread::current().id());
-        drop(state);
-        callback();
-        self.lock().calling_back = None;
-    }
-
-    pub fn remove(&self, client: u32) {
-        self.lock().of.remove(&client);
-    }
-
-    pub fn of(&self, client: u32) -> Option<LoopStatistics> {
-        self.lock().of.get(&client).cloned()
-    }
-
-    /// Returns true if this thread runs a callback: the peer loop cannot answer it.
-    pub fn is_calling_back(&self) -> bool {
-        self.lock().calling_back == Some(thread::current().id())
-    }
 }
 
 impl PeerLoop {

@@ -36,7 +36,7 @@ pub trait Source: Send + 'static {
 /// A running server, which ends when it is dropped.
 pub struct StatisticsServer {
     address: SocketAddr,
-    _handle: Handle<()>,
+    _handle: Handle<Serving>,
 }
 
 impl StatisticsServer {
@@ -47,11 +47,11 @@ impl StatisticsServer {
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
-        let events = EventLoop::new().map_err(Error::Endpoint)?;
-        let interest = events.interest();
+        let slot = EventLoop::start("pinnace-metrics").map_err(Error::Endpoint)?.slot();
+        let interest = slot.interest();
         interest.add(target(&listener), ()).map_err(Error::Endpoint)?;
-        let task = Serving { listener, interest, source, resume_at: None };
-        let handle = events.start("pinnace-metrics", task).map_err(Error::Endpoint)?;
+        let source = Box::new(source);
+        let handle = slot.run(Serving { listener, interest, source, resume_at: None });
         Ok(StatisticsServer { address: bound, _handle: handle })
     }
 
@@ -88,15 +88,15 @@ fn target(listener: &TcpListener) -> PollTarget {
     PollTarget::Fd(listener.as_raw_fd())
 }
 
-struct Serving<S> {
+struct Serving {
     listener: TcpListener,
     interest: Interest<()>,
-    source: S,
+    source: Box<dyn Source>,
     /// When connections are accepted again, after one could not be.
     resume_at: Option<Instant>,
 }
 
-impl<S: Source> Task for Serving<S> {
+impl Task for Serving {
     type Token = ();
     type Command = ();
 
@@ -104,7 +104,7 @@ impl<S: Source> Task for Serving<S> {
         match self.listener.accept() {
             Ok((stream, _)) => {
                 // A client that is gone or slow gets no answer.
-                let _ = Exchange::new(stream).and_then(|mut connection| connection.serve(&self.source));
+                let _ = Exchange::new(stream).and_then(|mut connection| connection.serve(&*self.source));
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
@@ -156,7 +156,7 @@ impl Exchange {
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
     }
 
-    fn serve(&mut self, source: &impl Source) -> io::Result<()> {
+    fn serve(&mut self, source: &dyn Source) -> io::Result<()> {
         let (answer, with_content) = match self.request()? {
             Ok((method, path)) => (answer_to(&method, &path, source), method != "HEAD"),
             Err(answer) => (answer, true),
@@ -226,7 +226,7 @@ impl Exchange {
     }
 }
 
-fn answer_to(method: &str, path: &str, source: &impl Source) -> Answer {
+fn answer_to(method: &str, path: &str, source: &dyn Source) -> Answer {
     let (kind, content): (_, fn(&_) -> String) = match path {
         "/metrics" => (PROMETHEUS, Source::prometheus),
         "/statistics" => (JSON, Source::json),

@@ -2,8 +2,8 @@
 
 use std::convert::Infallible;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pinnace_delivery::{Builder, Client, Durability, Error, Options};
@@ -236,4 +236,54 @@ fn an_ended_client_leaves_the_next_one_alone() {
     sender.send_to("news", b"one").unwrap();
     second.recv(soon()).unwrap().ack();
     assert_eq!(second.topics(), ["news", "receiver"]);
+}
+
+/// A sender that has one message to drop, and its error function.
+fn sender_with_error(dir: &Path, on_error: impl Fn(&Error) + Send + Sync + 'static) -> Arc<Client> {
+    drop(client("away", dir).topics(&["news"]).start().unwrap());
+    let sender = Arc::new(client("sender", dir).on_error(on_error).start().unwrap());
+    assert_eq!(sender.send_all("news", b"to drop"), Ok(1));
+    sender
+}
+
+#[test]
+fn an_error_function_that_takes_long_delays_nothing_but_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let ((called, calls), (go_on, goes_on)) = (channel(), channel::<()>());
+    let (called, goes_on) = (Mutex::new(called), Mutex::new(goes_on));
+    let sender = sender_with_error(dir.path(), move |error| {
+        called.lock().unwrap().send(error.clone()).unwrap();
+        let _ = goes_on.lock().unwrap().recv();
+        called.lock().unwrap().send(Error::Closed).unwrap();
+    });
+    sender.forget("away").unwrap();
+    assert!(matches!(calls.recv_timeout(SOON), Ok(Error::Dropped { .. })));
+    let receiver = start("receiver", dir.path());
+    sender.send_to("receiver", b"while it runs").unwrap();
+    receiver.recv(soon()).unwrap().ack();
+    sender.wait_pending(0, soon()).unwrap();
+    std::thread::scope(|scope| {
+        let ends = scope.spawn(|| sender.close(soon()));
+        assert!(!ends.is_finished());
+        drop(go_on);
+        assert_eq!(ends.join().unwrap(), Ok(()));
+    });
+    assert_eq!(calls.try_recv(), Ok(Error::Closed), "the end has waited for the call");
+}
+
+#[test]
+fn an_error_function_may_close_its_client() {
+    let dir = tempfile::tempdir().unwrap();
+    let own: Arc<Mutex<Option<Arc<Client>>>> = Arc::default();
+    let (closed, told) = channel();
+    let (of_function, closed) = (own.clone(), Mutex::new(closed));
+    let sender = sender_with_error(dir.path(), move |_| {
+        let client = of_function.lock().unwrap().take();
+        let outcome = client.map(|client| client.close(soon()));
+        closed.lock().unwrap().send(outcome).unwrap();
+    });
+    *own.lock().unwrap() = Some(sender.clone());
+    sender.forget("away").unwrap();
+    assert_eq!(told.recv_timeout(SOON), Ok(Some(Ok(()))));
+    assert_eq!(sender.send_to("nobody", b"late"), Err(Error::Closed));
 }

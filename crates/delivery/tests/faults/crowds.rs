@@ -1,13 +1,14 @@
-//! Large numbers: ten thousand topics, a thousand clients in one process.
+//! Large numbers: ten thousand topics, a thousand clients in one process, and the cost of one that does nothing.
 
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use pinnace_delivery::{Client, Durability};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::checker::{Message, STRICT, Shared};
-use crate::common::{client, kept, resident, short_or_long, soon};
+use crate::common::{client, command, kept, resident, short_or_long, soon, until};
 
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
@@ -19,6 +20,10 @@ fn raise_descriptors() -> u64 {
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
     limit.maximum.unwrap_or(u64::MAX)
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 #[test]
@@ -85,7 +90,7 @@ fn ring(what: &str, count: u32, start: impl Fn(&Path, &str, &str) -> Client) {
     clients.iter().for_each(|client| client.wait_pending(0, soon()).unwrap());
     let took = begin.elapsed();
     let (bytes, all_threads) = (resident(), threads());
-    let open = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let open = descriptors();
     let begin = Instant::now();
     drop(clients);
     let more = format!(
@@ -111,4 +116,35 @@ fn hundreds_of_clients_in_one_process() {
     };
     let count = if most >= 15_000 { short_or_long(30, 1000) } else { 30 };
     ring(&format!("{count} clients in one process with a store each"), count, own);
+}
+
+/// The process with the clients that do nothing.
+pub fn idle(dir: &Path) {
+    const COUNT: usize = 100;
+    raise_descriptors();
+    let registry = format!("dir://{}", dir.join("registry").display());
+    let start = |name: &str| Client::builder(name, "t").data_dir(dir.join(name)).registry(&registry).start();
+    let threads_before = threads();
+    let _first = start("first").unwrap();
+    let (bytes_before, descriptors_before) = (resident(), descriptors());
+    let clients: Vec<Client> = (0..COUNT).map(|number| start(&format!("c{number}")).unwrap()).collect();
+    // Each has written to its log before.
+    clients.iter().for_each(|client| client.send("elsewhere", b"kept", &kept(Durability::Sync)).unwrap());
+    until("the threads to end", || threads() - threads_before <= 8);
+    let (open, bytes) = (descriptors() - descriptors_before, resident().saturating_sub(bytes_before));
+    println!(
+        "ok 100 clients with a store each that do nothing: {} threads, {:.2} descriptors and {} KiB each",
+        threads() - threads_before,
+        open as f64 / COUNT as f64,
+        (bytes >> 10) / COUNT as u64
+    );
+    assert!(open <= 8 * COUNT, "{open} descriptors");
+    assert!(bytes <= (2 << 20) * COUNT as u64, "{bytes} bytes");
+}
+
+#[test]
+fn a_client_that_does_nothing_has_no_thread() {
+    let dir = tempfile::tempdir().unwrap();
+    let status = command("idle", dir.path(), 0).stdout(Stdio::inherit()).status().unwrap();
+    assert!(status.success(), "{status}");
 }

@@ -30,6 +30,7 @@ fn role() {
         ("sender", plan) => kills::send(&dir, run, plan.parse().unwrap()),
         ("receiver", plan) => kills::receive(&dir, run, plan.parse().unwrap()),
         ("crasher", _) => attempts::receive(&dir),
+        ("idle", _) => crowds::idle(&dir),
         ("holder", _) => names::hold(&dir, run),
         ("retry-sender", _) => retries::send(&dir),
         ("clock-sender", _) => clocks::send(&dir),
