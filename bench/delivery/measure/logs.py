@@ -1,4 +1,4 @@
-"""logs: the bytes per sync, read from the files of a log (docs/delivery.md, "On the disk")."""
+"""logs: the bytes per sync, read from the files of a log (docs/delivery-formats.md)."""
 
 import struct
 

@@ -9,7 +9,7 @@
 
 A connection is one of DB-API 2.0, to SQLite (sqlite3) or PostgreSQL (psycopg, psycopg2). The relay sends committed rows
 in the order of their ids and deletes each after it is on the disk of the client's store, so it can be killed at any
-time: no row is lost, and none is in the store twice. docs/delivery.md has the exact guarantee.
+time: no row is lost, and none is in the store twice. docs/delivery-guide.md has the exact guarantee.
 """
 import errno
 import logging

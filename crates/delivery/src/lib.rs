@@ -18,8 +18,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The exact guarantees and the formats on the disk and on the wire are in `docs/delivery.md`. The path of a message
-//! through the modules is in `ARCHITECTURE.md`.
+//! The exact guarantees are in `docs/delivery.md`, the formats on the disk and on the wire in
+//! `docs/delivery-formats.md`, the path of a message through the modules in `ARCHITECTURE.md`.
 
 #![forbid(unsafe_code)]
 

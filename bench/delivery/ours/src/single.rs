@@ -8,8 +8,8 @@ use crate::disk::Disk;
 use crate::peer::{Peer, TOPIC, client};
 use crate::words::{cpu_ns, join, now_ns, number, text, yes};
 
-/// Bytes of one message in the log (docs/delivery.md): the headers of the batch, the record and the message with one
-/// destination, and the body, rounded up to a multiple of 8.
+/// Bytes of one message in the log (docs/delivery-formats.md): the headers of the batch, the record and the message
+/// with one destination, and the body, rounded up to a multiple of 8.
 fn log_bytes(size: usize) -> usize {
     const BATCH: usize = 32;
     const RECORD: usize = 8;

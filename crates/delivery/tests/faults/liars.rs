@@ -28,7 +28,7 @@ const PACKED: u8 = 8;
 /// The largest body that the receiver accepts.
 const LARGEST: usize = 32 << 20;
 
-/// A builder of frames (docs/delivery.md).
+/// A builder of frames (docs/delivery-formats.md).
 pub struct Frame(pub Vec<u8>);
 
 impl Frame {
