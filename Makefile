@@ -89,8 +89,8 @@ faults:
 
 features:
 	tools/setup build
-	for feature in redis sqlite tls zstd; do \
-		cargo clippy --locked -p pinnace --no-default-features --features $$feature -- -D warnings || exit 1; \
+	for feature in '' redis sqlite tls zstd; do \
+		cargo clippy --locked -p pinnace --no-default-features --features "$$feature" -- -D warnings || exit 1; \
 	done
 	cargo test --locked -p pinnace-delivery --no-default-features --lib without_features
 
