@@ -30,7 +30,7 @@ pub fn run(given: &DeliverSend) -> Outcome {
     let builder = builder.dead_letter_expired(given.dead_letter_expired);
     let client = client::start(builder.linger(Duration::ZERO), &given.client, &signals)?;
     Trouble::default().tell(&client)?;
-    let given_up = dead_letters(&client, &given.topic);
+    let given_up = dead_letters(&client, given);
     let (mut sent, mut last) = (0, None);
     let outcome = send_all(given, &client, &signals, &mut sent, &mut last);
     let deadline = sockets::deadline(given.timeout);
@@ -52,6 +52,11 @@ fn reads_input(given: &DeliverSend) -> bool {
     given.bodies.is_empty() || given.bodies == ["-"]
 }
 
+/// The topics that each message goes to.
+fn topics(given: &DeliverSend) -> impl Iterator<Item = &String> {
+    std::iter::once(&given.topic).chain(&given.also)
+}
+
 /// Sends all messages. Counts them in `sent`, and stores the `last` ticket to wait for.
 fn send_all(
     given: &DeliverSend,
@@ -62,8 +67,7 @@ fn send_all(
 ) -> Outcome {
     if !reads_input(given) {
         for body in &given.bodies {
-            *last = Some(accept(given, client, signals, body.as_bytes(), *sent + 1)?);
-            *sent += 1;
+            accept_everywhere(given, client, signals, body.as_bytes(), (&mut *sent, &mut *last))?;
         }
         return Ok(());
     }
@@ -74,9 +78,27 @@ fn send_all(
     };
     let mut input = Input::new(Vec::new(), cut, given.max);
     while let Some(body) = input.next(signals)? {
-        *last = Some(accept(given, client, signals, &body, *sent + 1)?);
-        *sent += 1;
+        accept_everywhere(given, client, signals, &body, (&mut *sent, &mut *last))?;
     }
+    Ok(())
+}
+
+/// Sends a message to all topics.
+fn accept_everywhere(
+    given: &DeliverSend,
+    client: &Client,
+    signals: &Signals,
+    body: &[u8],
+    (sent, last): (&mut u64, &mut Option<Ticket>),
+) -> Outcome {
+    for topic in topics(given) {
+        let what = match given.also.len() {
+            0 => format!("message {}", *sent + 1),
+            _ => format!("message {} to {topic}", *sent + 1),
+        };
+        *last = Some(accept(given, client, signals, (topic, body), &what)?);
+    }
+    *sent += 1;
     Ok(())
 }
 
@@ -87,8 +109,8 @@ fn accept(
     given: &DeliverSend,
     client: &Client,
     signals: &Signals,
-    body: &[u8],
-    number: u64,
+    (topic, body): (&str, &[u8]),
+    what: &str,
 ) -> Outcome<Ticket> {
     let durability = match given.durability {
         Durability::Sync => delivery::Durability::Sync,
@@ -114,28 +136,26 @@ fn accept(
             ordering_key: given.ordering_key.as_deref(),
             headers: &headers,
         };
-        match client.send_async(&given.topic, body, &options) {
+        match client.send_async(topic, body, &options) {
             Ok(ticket) => return Ok(ticket),
             Err(Error::TimedOut | Error::NoRoom(_)) if end.is_none_or(|end| end > Instant::now()) => {
                 step *= 2
             }
             Err(Error::NoRoom(Some(shortage))) => {
-                return Err(Failure::TimedOut(format!(
-                    "timed out: no room for message {number}: {shortage}"
-                )));
+                return Err(Failure::TimedOut(format!("timed out: no room for {what}: {shortage}")));
             }
             Err(Error::TimedOut | Error::NoRoom(None)) => {
-                return Err(Failure::TimedOut(format!("timed out: no room for message {number}")));
+                return Err(Failure::TimedOut(format!("timed out: no room for {what}")));
             }
             Err(Error::TooLarge) => {
-                return Err(Failure::of(format_args!("message {number}"), Error::TooLarge));
+                return Err(Failure::of(what, Error::TooLarge));
             }
             Err(error) => return Err(failure(error)),
         }
     }
 }
 
-/// Waits until all messages on the topic are handled. Messages given up meanwhile are a failure.
+/// Waits until all messages on the topics are handled. Messages given up meanwhile are a failure.
 fn wait_handled(
     given: &DeliverSend,
     client: &Client,
@@ -147,8 +167,10 @@ fn wait_handled(
         Durability::Memory => "those in memory are lost",
         Durability::Sync | Durability::Interval => "they stay in the store",
     };
-    client::wait_handled(client, signals, deadline, fate, || pending(client, &given.topic))?;
-    match dead_letters(client, &given.topic).saturating_sub(given_up) {
+    client::wait_handled(client, signals, deadline, fate, || {
+        topics(given).map(|topic| pending(client, topic)).sum()
+    })?;
+    match dead_letters(client, given).saturating_sub(given_up) {
         0 => Ok(()),
         dead => Err(Failure::Failed(format!("messages given up by their receivers: {dead}"))),
     }
@@ -160,6 +182,6 @@ fn pending(client: &Client, topic: &str) -> u64 {
     all.iter().filter(|pending| pending.topic == topic).map(|pending| pending.messages).sum()
 }
 
-fn dead_letters(client: &Client, topic: &str) -> u64 {
-    pending(client, &format!("{topic}.dead"))
+fn dead_letters(client: &Client, given: &DeliverSend) -> u64 {
+    topics(given).map(|topic| pending(client, &format!("{topic}.dead"))).sum()
 }

@@ -161,6 +161,10 @@ pub struct DeliverSend {
     /// This client's own topic, on which others can send to it [default: its name]
     #[arg(long = "topic", value_name = "OWN")]
     pub own: Option<String>,
+    /// Another topic that each message is sent to; can be repeated. A failure may leave a message sent to the topics
+    /// before it only
+    #[arg(long, value_name = "TOPIC")]
+    pub also: Vec<String>,
     /// Send each message to all clients that listen on the topic, not to the first that is free
     #[arg(long)]
     pub all: bool,

@@ -50,6 +50,29 @@ fn bodies_of_any_bytes_and_sizes() {
     assert_eq!(received()["topic"], "refunds");
 }
 
+#[test]
+fn a_message_to_several_topics_is_one_on_each() {
+    let clients = Clients::new();
+    let several = ["orders", "--also", "audit", "--also", "orders.eu", "--id", "7", "one", "--wait"];
+    let pages = [
+        clients.start("recv", "billing", &["orders", "-n", "1"]),
+        clients.start("recv", "auditor", &["audit", "orders.eu", "--json", "-n", "2"]),
+    ];
+    clients.run("send", "shop", &several, b"").expect(0);
+    // A retry is not stored again, on any of them.
+    clients.run("send", "shop", &several, b"").expect(0);
+    let [billing, auditor] = pages.map(|receiver| receiver.end().expect(0).out);
+    assert_eq!(billing, "one\n");
+    let topic_of = |line: &str| serde_json::from_str::<Value>(line).unwrap()["topic"].to_string();
+    let mut topics: Vec<String> = auditor.lines().map(topic_of).collect();
+    topics.sort();
+    assert_eq!(topics, ["\"audit\"", "\"orders.eu\""]);
+    // One that nobody takes keeps it waiting.
+    let late =
+        clients.run("send", "shop", &["orders", "--also", "audit", "two", "--timeout", "100", "--wait"], b"");
+    assert!(late.expect(3).err.contains("messages not handled: 2"));
+}
+
 /// If the store's files would exceed the file size limit: an error, and no SIGXFSZ. With enough room the message is
 /// accepted.
 #[test]
