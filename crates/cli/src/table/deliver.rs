@@ -14,7 +14,7 @@ use super::{lifetime, milliseconds, milliseconds_or_forever};
 #[derive(Subcommand)]
 pub enum Deliver {
     /// Send messages to a topic. Success means that they are on this machine's disk and will be delivered from there
-    Send(DeliverSend),
+    Send(Box<DeliverSend>),
     /// Receive messages from topics, print them, and acknowledge those that were printed
     Recv(DeliverRecv),
     /// Print the messages in stores that are not handled yet, even while other processes have the stores open
