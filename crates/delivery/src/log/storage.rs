@@ -17,7 +17,7 @@ pub trait Storage: Send + Sync {
     /// The names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
     fn open(&self, name: &str) -> io::Result<Box<dyn File>>;
-    /// Creates a file of `bytes` zeros, with its space allocated on the disk.
+    /// Creates a file of `bytes` zeros, with its space allocated on the disk. Errors: AlreadyExists.
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>>;
     fn remove(&self, name: &str) -> io::Result<()>;
 }

@@ -212,6 +212,9 @@ impl Storage for Faulty {
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>> {
         let mut disk = self.disk();
         disk.step()?;
+        if disk.files.contains_key(name) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
         if let Some(kind) = disk.refuses {
             return Err(kind.into());
         }
