@@ -209,15 +209,20 @@ fn a_delivery_whose_time_is_over_sends_nothing() {
 #[test]
 fn a_delivery_of_a_client_that_was_started_again_sends_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let (sender, worker, printer) = chain(dir.path());
-    let endpoint = worker.endpoint().to_owned();
+    let printer = client("printer", dir.path()).start().unwrap();
+    // A path, which is free again at once.
+    let endpoint = format!("ipc://{}", dir.path().join("worker.sock").display());
+    let start = || {
+        let worker = client("worker", dir.path()).listen(&endpoint);
+        worker.peer("printer", printer.endpoint(), &["invoices"]).start().unwrap()
+    };
+    let worker = start();
+    let sender = client("sender", dir.path()).peer("worker", &endpoint, &["orders"]).start().unwrap();
     let delivery = order(&sender, &worker);
     assert_eq!(worker.close(Some(Instant::now())), Err(Error::TimedOut));
     let (delivery, error) = refused(worker.ack_and_send(delivery, &[invoice(b"closed")]));
     assert_eq!(error, Error::Closed);
-    let next =
-        client("worker", dir.path()).listen(&endpoint).peer("printer", printer.endpoint(), &["invoices"]);
-    let next = next.start().unwrap();
+    let next = start();
     let again = next.recv(soon()).unwrap();
     let (delivery, error) = refused(next.ack_and_send(delivery, &[invoice(b"void")]));
     assert_eq!(error, Error::Void);
