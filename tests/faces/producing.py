@@ -2,7 +2,7 @@
 import errno
 
 from check import expect
-from driver import SOON_MS, refused, same_body
+from driver import SOON_MS, Refused, refused, same_body
 from suite import listening, starts_when_free
 
 # Of a message: to one, and without an id.
@@ -74,6 +74,29 @@ def what_no_longer_counts_sends_nothing(open_driver):
     refused(errno.ESTALE, together, driver, late, "invoices", "=late", *TO_ONE)
     driver.tell("fail", late.number)
     driver.settled("sender", "worker")
+    driver.nothing_for("printer")
+
+
+def what_was_accepted_is_settled(open_driver):
+    """Its time is over before the disk has it, at the latest after some attempts."""
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("worker", "orders")
+    driver.start("printer", "invoices")
+    for sent in range(1, 1000):
+        got = order(driver)
+        try:
+            driver.tell("together", "worker", got.number, 0, "invoices", "=one", *TO_ONE)
+        except Refused as late:
+            expect(late.number in (errno.EINPROGRESS, errno.EAGAIN), f"{late}")
+            break
+    else:
+        expect(False, "the disk is always faster")
+    refused(errno.EFAULT, driver.tell, "ack", got.number)
+    for _ in range(sent):
+        driver.take("printer", "=one")
+    driver.settled("sender", "worker")
+    driver.nothing_for("worker")
     driver.nothing_for("printer")
 
 

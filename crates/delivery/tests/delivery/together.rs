@@ -86,6 +86,27 @@ fn messages_follow_from_an_acknowledgement() {
     assert_eq!((counts.incoming[0].acknowledged, worker.in_hand()), (4, 0));
 }
 
+/// The deadline is over before the disk has it.
+#[test]
+fn what_was_accepted_is_not_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, worker, printer) = chain(dir.path());
+    let mut bodies = Vec::new();
+    loop {
+        bodies.push(&b"one"[..]);
+        let options = Options { deadline: Some(Instant::now()), ..Options::default() };
+        match worker.ack_and_send(order(&sender, &worker), &[NewMessage { options, ..invoice(b"one") }]) {
+            Ok(()) => assert!(bodies.len() < 1000, "the disk is always faster"),
+            Err(NotAcked { delivery, error }) => {
+                assert_eq!((delivery.is_none(), error), (true, Error::TimedOut));
+                break;
+            }
+        }
+    }
+    gets_only(&worker, &printer, &bodies);
+    sender.wait_pending(0, soon()).unwrap();
+}
+
 #[test]
 fn a_message_from_memory_is_acknowledged_too() {
     let dir = tempfile::tempdir().unwrap();
