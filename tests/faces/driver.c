@@ -117,6 +117,7 @@ static void send_some(int count, char **words) {
 
 #include "describe.h"
 #include "readiness.h"
+#include "together.h"
 static void burst(int count, char **words) {
     (void)count;
     uint64_t ticket = 0;
@@ -466,16 +467,15 @@ static const struct {
     void (*call)(int count, char **words);
 } commands[] = {
     {"start", start},       {"close", close_client},        {"send", send_some},      {"all", send_some},
-    {"with", send_some},    {"burst", burst},               {"recv", receive},        {"dead", dead},
+    {"with", send_some}, {"burst", burst}, {"recv", receive}, {"dead", dead}, {"together", together},
     {"ack", settle},        {"nack", settle},               {"terminate", settle},    {"fail", settle},
-    {"take", take},         {"run", run},                   {"forward", forward},     {"pending", pending},
-    {"settle", wait_pending}, {"subscribe", subscribe},     {"unsubscribe", subscribe},
-    {"addresses", addresses}, {"statistics", addresses},    {"metrics", addresses},   {"identity", identity},
-    {"interrupt", interrupt}, {"cursor", cursor},           {"forget", subscribe},    {"hang", forward},
-    {"wait_listeners", wait_listeners}, {"poll", poll_client}, {"give_back", give_back}, {"release", release},
-    {"in_hand", pending},   {"drain", drain},               {"close_within", drain}, {"closed", wait_closed},
-    {"close_by_handler", close_by_handler}, {"close_twice", close_twice}, {"describe", describe},
-    {"properties", properties}, {"schema", schema}, {"by_peer", by_peer}, {"start_process", forward},
+    {"take", take}, {"run", run}, {"forward", forward}, {"pending", pending}, {"start_process", forward},
+    {"settle", wait_pending}, {"subscribe", subscribe}, {"unsubscribe", subscribe}, {"addresses", addresses},
+    {"statistics", addresses}, {"metrics", addresses}, {"identity", identity}, {"interrupt", interrupt},
+    {"cursor", cursor}, {"forget", subscribe}, {"hang", forward}, {"wait_listeners", wait_listeners},
+    {"poll", poll_client}, {"give_back", give_back}, {"release", release}, {"in_hand", pending}, {"drain", drain},
+    {"close_within", drain}, {"closed", wait_closed}, {"close_by_handler", close_by_handler}, {"schema", schema},
+    {"close_twice", close_twice}, {"describe", describe}, {"properties", properties}, {"by_peer", by_peer},
 };
 
 int main(void) {

@@ -120,6 +120,19 @@ static std::string properties(const Words &words) {
     return said;
 }
 
+static std::string together(const Words &words) {
+    std::vector<pinnace::NewMessage> messages;
+    for (std::size_t at = 4; at + 3 < words.size(); at += 4) {
+        pinnace::NewMessage message{words[at], body(words[at + 1])};
+        message.options.timeout = ms(words[3]);
+        message.options.all = words[at + 2] == "1";
+        message.options.id = words[at + 3] == "-" ? "" : words[at + 3];
+        messages.push_back(message);
+    }
+    client(words).ack_and_send(deliveries.at(std::stoul(words[2])), messages);
+    return "ok";
+}
+
 static std::string burst(const Words &words) {
     pinnace::Ticket last{0};
     for (int number = 0; number < std::stoi(words[3]); number++)
@@ -387,7 +400,7 @@ static const std::map<std::string, std::function<std::string(const Words &)>> co
     {"interrupt", interrupt}, {"addresses", addresses}, {"cursor", cursor}, {"schema", schema}, {"by_peer", by_peer},
     {"start_process", start_process}, {"hang", hang}, {"release", release}, {"close_by_handler", close_by_handler},
     {"close_twice", close_twice}, {"describe", describe}, {"properties", properties}, {"give_back", settle},
-    {"poll", poll_client},
+    {"poll", poll_client}, {"together", together},
     {"closed", [](const Words &) { return answer(closed.take()); }},
 };
 

@@ -10,6 +10,7 @@ suite uses a face only through its driver.
                                               - for none, '' for an empty text
     properties NUMBER                         -> properties ID CONTENT_TYPE TRACEPARENT TRACESTATE ORDERING_KEY
                                               KEY=VALUE...
+    together CLIENT NUMBER TIMEOUT_MS [TOPIC BODY ALL ID]...    acknowledges a delivery and sends these in one step
     burst CLIENT TOPIC COUNT                  sends numbers from 0, as text, and waits for the last ticket
     recv CLIENT TIMEOUT_MS                    -> delivery NUMBER FROM TOPIC COUNT ACCEPTED_MS SIZE ADLER32
     dead NUMBER                               -> dead TOPIC RECEIVER DELIVERIES REASON; REASON 0: given by the handler

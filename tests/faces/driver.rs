@@ -1,5 +1,7 @@
 //! The driver of the Rust face: driver.py describes each command.
 
+mod together;
+
 use std::collections::HashMap;
 use std::io::{BufRead, ErrorKind};
 use std::ops::ControlFlow;
@@ -23,6 +25,8 @@ const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
 const EINVAL: i32 = 22;
 const EADDRINUSE: i32 = 98;
+const EMSGSIZE: i32 = 90;
+const ESTALE: i32 = 116;
 const ECANCELED: i32 = 125;
 
 /// What the suite receives for an error: a number and a text.
@@ -34,6 +38,7 @@ impl From<Error> for Refused {
             Error::Name
             | Error::Property(_)
             | Error::Setting(_)
+            | Error::Together(_)
             | Error::Registry(
                 RegistryError::Endpoint
                 | RegistryError::Topics
@@ -46,6 +51,8 @@ impl From<Error> for Refused {
             Error::Io(ErrorKind::NotFound) => ENOENT,
             Error::Metrics { kind: ErrorKind::AddrInUse, .. } => EADDRINUSE,
             Error::TimedOut => EAGAIN,
+            Error::TooLargeTogether(_) => EMSGSIZE,
+            Error::Void => ESTALE,
             Error::Closed => ECANCELED,
             _ => EIO,
         };
@@ -127,6 +134,7 @@ impl Driver {
                 "max_deliveries" => builder.max_deliveries(number(value) as u32),
                 "handler_linger_ms" => builder.handler_linger(Duration::from_millis(number(value))),
                 "dead_letter_expired" => builder.dead_letter_expired(value == "1"),
+                "disk_limit" => builder.disk_limit(number(value)),
                 "durable" => builder.durable(value == "1"),
                 "retain_for_ms" => builder.retain_for(Some(Duration::from_millis(number(value)))),
                 "retain_bytes" => builder.retain_bytes(number(value)),
@@ -406,6 +414,9 @@ impl Driver {
             ["send" | "all" | "with", ..] => self.send(words),
             ["describe", rest @ ..] => self.describe(rest),
             ["properties", delivery] => self.properties(delivery),
+            ["together", client, delivery, timeout, messages @ ..] => {
+                self.together(client, delivery, timeout, messages)
+            }
             ["burst", client, topic, count] => self.burst(client, topic, count),
             ["recv", client, timeout] => self.recv(client, timeout),
             ["dead", delivery] => self.dead(delivery),

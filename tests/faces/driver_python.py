@@ -10,7 +10,7 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, Optional
 
-from pinnace import CURSOR_SCHEMA, Client, Delivery, Durability, Error, Peer, Ticket, Verdict
+from pinnace import CURSOR_SCHEMA, Client, Delivery, Durability, Error, NewMessage, Peer, Ticket, Verdict
 
 clients: dict[str, Client] = {}
 deliveries: list[Delivery] = []
@@ -77,6 +77,15 @@ def properties(number: str) -> str:
     found = got.id, got.content_type, got.traceparent, got.tracestate, got.ordering_key
     texts = [text or "-" for text in found]
     return " ".join(["properties", *texts, *(f"{key}={value.decode()}" for key, value in got.headers.items())])
+
+
+def together(client: str, number: str, timeout: str, *words: str) -> str:
+    messages = [
+        NewMessage(topic, body(spec), all=every == "1", id=None if id == "-" else id)
+        for topic, spec, every, id in zip(*[iter(words)] * 4)
+    ]
+    clients[client].ack_and_send(deliveries[int(number)], messages, seconds(timeout))
+    return "ok"
 
 
 def burst(client: str, topic: str, count: str) -> str:
@@ -283,6 +292,7 @@ COMMANDS: "dict[str, Callable[..., str]]" = {
     "describe": describe,
     "properties": properties,
     "burst": burst,
+    "together": together,
     "recv": recv,
     "dead": dead,
     "cursor": cursor,

@@ -79,6 +79,8 @@ static void no_client(pinnace_client_t *none) {
     FAILS(pinnace_client_send_all(none, "t", "", 0), EFAULT);
     FAILS(pinnace_client_send(none, "t", "", 0, NULL), EFAULT);
     FAILS(pinnace_client_send_async(none, "t", "", 0, NULL, &number), EFAULT);
+    FAILS(pinnace_client_ack_and_send(none, NULL, NULL, 0), EFAULT);
+    FAILS(pinnace_client_ack_and_send_async(none, NULL, NULL, 0, &number), EFAULT);
     FAILS(pinnace_client_wait(none, 0, 0), EFAULT);
     FAILS(pinnace_client_pending(none, &number), EFAULT);
     FAILS(pinnace_client_pending_by_peer(none, no_peer, NULL), EFAULT);

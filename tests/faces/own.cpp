@@ -65,6 +65,34 @@ static void a_handler_keeps_a_delivery() {
     EXPECT(!kept);
 }
 
+/* On an error the delivery is still there; on success it is empty. */
+static void a_handler_acknowledges_with_a_result() {
+    Client sender = start("sender"), worker = start("worker"), receiver = start("receiver");
+    Word word;
+    std::error_code none, refused;
+    bool was_kept = false, is_empty = false;
+    worker.listen([&](Delivery &delivery) {
+        was_kept = !worker.ack_and_send(delivery, {{std::string(300, 't'), "result", {}}}, refused) && delivery;
+        is_empty = worker.ack_and_send(delivery, {{"receiver's", "result", {}}, {"receiver's", "more", {}}}, none) &&
+                   !delivery;
+        word.say();
+    });
+    sender.send_to("worker's", "one");
+    EXPECT(word.heard());
+    EXPECT(was_kept && is_empty && refused.value() == EINVAL && !none);
+    for (const char *body : {"result", "more"}) {
+        Delivery result = receiver.recv();
+        EXPECT(result.body() == body);
+        result.ack();
+    }
+    sender.wait_pending();
+    pinnace::NewMessage message{"receiver's", "result", {}};
+    message.options.content_type = std::string("a\0b", 3);
+    Delivery none_at_all;
+    EXPECT(!worker.ack_and_send(none_at_all, {message}, refused) && refused.value() == EINVAL);
+    EXPECT(!worker.ack_and_send(none_at_all, {}, refused) && refused.value() == EFAULT);
+}
+
 static void what_is_thrown_is_told() {
     Client sender = start("sender"), receiver = start("receiver");
     Word word;
@@ -209,6 +237,7 @@ static void errors_by_code() {
 int main(int, char **words) {
     const std::pair<const char *, void (*)()> checks[] = {
         {"a handler keeps a delivery", a_handler_keeps_a_delivery},
+        {"a handler acknowledges with a result", a_handler_acknowledges_with_a_result},
         {"what is thrown is told", what_is_thrown_is_told},
         {"a handler destroys its client", a_handler_destroys_its_client},
         {"a handler that hangs outlives its client", a_handler_that_hangs_outlives_its_client},

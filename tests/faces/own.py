@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from pinnace import Client, Closed, Delivery, Error, TimedOut, Verdict
+from pinnace import Client, Closed, Delivery, Durability, Error, NewMessage, TimedOut, Verdict
 from pinnace._library import lib
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -327,6 +327,32 @@ def a_handler_that_hangs_lets_the_interpreter_exit(place, sender):
         expect(ended.returncode == 0, f"{name}: {ended.returncode}")
 
 
+def a_handler_acknowledges_with_a_result(place, sender):
+    """Which of them is not stored again; and the handler's verdict does not matter then."""
+    def work(delivery):
+        result = NewMessage("receiver's", memoryview(b"result"), id="1", headers={"of": delivery.body})
+        worker.ack_and_send(delivery, (result for _ in range(2)), PATIENCE_S)
+        expect(delivery.settled, "it is settled")
+        return Verdict.FAIL | Verdict.STOP
+
+    with start(place, "worker") as worker, start(place, "receiver") as receiver:
+        for body in (b"one", b"two"):
+            sender.send_to("worker's", body)
+        worker.run(work)
+        with receiver.recv(PATIENCE_S) as result:
+            expect((result.body, result.headers) == (b"result", {"of": b"one"}), f"{result.headers}")
+        with worker.recv(PATIENCE_S) as delivery:
+            for message in (NewMessage("t", b"", durability=Durability.MEMORY), NewMessage("t" * 300, b"")):
+                try:
+                    worker.ack_and_send(delivery, [message])
+                except Error as error:
+                    expect(error.errno == errno.EINVAL and not delivery.settled, f"{error}")
+                else:
+                    expect(False, "it was sent")
+        sender.wait_pending(0, PATIENCE_S)
+        expect(worker.pending == 0, "nothing was sent")
+
+
 def tasks_drain(place, sender):
     async def work(receiver):
         got, drained = [], None
@@ -350,7 +376,8 @@ def main():
     for check in (a_with_settles, one_that_nobody_has_has_failed, iterators_end_with_their_client,
                   what_a_handler_raises_is_told, ctrl_c_ends_a_send_that_waits_for_room, what_is_settled_says_nothing,
                   bodies_are_any_bytes, handlers_that_close_each_other, a_child_has_clients_of_its_own,
-                  a_child_does_not_keep_the_store, a_handler_that_hangs_lets_the_interpreter_exit, tasks_drain,
+                  a_child_does_not_keep_the_store, a_handler_acknowledges_with_a_result,
+                  a_handler_that_hangs_lets_the_interpreter_exit, tasks_drain,
                   who_is_not_trusted_is_not_spoken_to, options_have_python_s_units, registries_are_asked):
         checks.check(f"Python: {check.__name__.replace('_', ' ')}", in_a_place, check)
     checks.finish()

@@ -10,7 +10,7 @@ import types
 from contextlib import ExitStack
 from pathlib import Path
 
-from pinnace import Client, Closed, Durability, TimedOut
+from pinnace import Client, Closed, Durability, NewMessage, TimedOut
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from check import Checks, expect  # noqa: E402
@@ -333,6 +333,33 @@ def many_clients_in_one_loop(place, data=None, most=0):
             expect(len(inside) <= len(alone) + most * (CLIENTS - 1), f"{alone} became {inside}")
 
 
+def tasks_consume_and_produce(place):
+    """Each task acknowledges with a result, while others receive."""
+
+    async def work(worker):
+        async for delivery in worker:
+            result = NewMessage("receiver's", delivery.body)
+            await soon(asyncio.to_thread(worker.ack_and_send, delivery, [result]))
+
+    async def all_results(sender, worker, receiver):
+        tasks = [asyncio.create_task(work(worker)) for _ in range(3)]
+        for number in range(100):
+            sender.send_async("worker's", str(number).encode())
+        results = []
+        for _ in range(100):
+            with await soon(receiver.recv_async()) as result:
+                results.append(int(result.body))
+        await soon(asyncio.to_thread(sender.wait_pending))
+        worker.close()
+        await soon(asyncio.gather(*tasks))
+        return results
+
+    with start(place, "sender") as sender, start(place, "worker") as worker, start(place, "receiver") as receiver:
+        results = asyncio.run(all_results(sender, worker, receiver))
+        expect(sorted(results) == list(range(100)), f"{results}")
+        nothing_for(receiver)
+
+
 def many_clients_of_one_store_in_one_loop(place):
     many_clients_in_one_loop(place, "store")
 
@@ -350,7 +377,7 @@ def main():
     for check in (cancelled_receives_take_nothing, timeouts_take_nothing, what_was_seen_and_dropped_is_counted,
                   other_tasks_get_a_turn, closing_ends_coroutines_that_wait, loops_come_and_go,
                   arrivals_signal_once_while_messages_are_left, what_is_given_back_too_late_is_not_delivered,
-                  waiting_costs_no_processor_time,
+                  waiting_costs_no_processor_time, tasks_consume_and_produce,
                   many_clients_of_one_store_in_one_loop, many_clients_with_stores_of_their_own_in_one_loop):
         checks.check(f"asyncio: {check.__name__.replace('_', ' ')}", in_a_place, check)
     checks.finish()

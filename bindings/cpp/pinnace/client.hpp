@@ -170,6 +170,26 @@ class Client {
         return detail::noted(pinnace_client_wait(handle(), ticket.number, timeout.count()) < 0, error);
     }
 
+    /* Consumes and produces in one step: acknowledges a delivery of this client and sends messages, at most 8 MiB and a
+     * sixteenth of disk_limit. A crash leaves all of it or nothing. It returns when all of it is on this machine's
+     * disk, and the delivery is empty then; if there are messages and all have Durability::interval, it will be on the
+     * disk. It waits for the shortest timeout of the messages. After an error nothing was acknowledged or sent, and the
+     * delivery is not empty, except after EINPROGRESS: all was accepted, but was not known to be on the disk when the
+     * time was over or the store failed. ESTALE: the delivery no longer counts. */
+    void ack_and_send(Delivery &delivery, const std::vector<NewMessage> &messages) {
+        detail::checked(settle_and_send(delivery, detail::CMessages(messages)));
+    }
+    bool ack_and_send(Delivery &delivery, const std::vector<NewMessage> &messages, std::error_code &error) noexcept {
+        try {
+            return detail::noted(settle_and_send(delivery, detail::CMessages(messages)) < 0, error);
+        } catch (const std::system_error &refused) {
+            error = refused.code();
+        } catch (const std::bad_alloc &) {
+            error = std::make_error_code(std::errc::not_enough_memory);
+        }
+        return false;
+    }
+
     /* How many messages are not acknowledged yet; wait_pending waits until at most `most` are. */
     std::uint64_t pending() const {
         std::uint64_t number = 0;
@@ -335,6 +355,13 @@ class Client {
         if (state_ != nullptr)
             state_->was_closed = true;
         return pinnace_client_close_within(handle(), timeout.count());
+    }
+
+    int settle_and_send(Delivery &delivery, const detail::CMessages &messages) noexcept {
+        const int sent = pinnace_client_ack_and_send(handle(), delivery.handle(), messages.data(), messages.size());
+        if (sent == 0 || errno == EINPROGRESS)
+            delivery.release();
+        return sent;
     }
 
     pinnace_client_t *handle() const noexcept { return state_ == nullptr ? nullptr : state_->handle; }

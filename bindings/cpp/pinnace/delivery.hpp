@@ -80,6 +80,7 @@ class Delivery {
     explicit operator bool() const noexcept { return handle_ != nullptr; }
     void swap(Delivery &other) noexcept { std::swap(handle_, other.handle_); }
     pinnace_delivery_t *release() noexcept { return std::exchange(handle_, nullptr); }
+    pinnace_delivery_t *handle() const noexcept { return handle_; }
 
     std::string_view body() const {
         const void *data = pinnace_delivery_body(handle_);

@@ -7,6 +7,7 @@
 #define PINNACE_SEND_OPTIONS_HPP
 
 #include <cerrno>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,6 +38,13 @@ struct SendOptions {
      * messages to all ignore it. */
     std::optional<std::string> ordering_key;
     std::vector<std::pair<std::string, std::string>> headers; /* at most 64 distinct keys, and values of any bytes */
+};
+
+/* A message that is sent together with an acknowledgement. */
+struct NewMessage {
+    std::string topic;
+    std::string body;
+    SendOptions options = {};
 };
 
 namespace detail {
@@ -78,6 +86,25 @@ class COptions {
 
     pinnace_send_options_t given_ = PINNACE_SEND_OPTIONS;
     std::vector<pinnace_header_t> headers_;
+};
+
+/* Messages for the C functions; they refer to the NewMessages. */
+class CMessages {
+  public:
+    explicit CMessages(const std::vector<NewMessage> &messages) {
+        listed_.reserve(messages.size());
+        for (const NewMessage &message : messages) {
+            options_.emplace_back(message.options);
+            listed_.push_back({message.topic.c_str(), message.body.data(), message.body.size(), options_.back().get()});
+        }
+    }
+
+    const pinnace_message_t *data() const noexcept { return listed_.data(); }
+    std::size_t size() const noexcept { return listed_.size(); }
+
+  private:
+    std::deque<COptions> options_;
+    std::vector<pinnace_message_t> listed_;
 };
 
 } // namespace detail

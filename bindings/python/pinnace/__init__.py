@@ -11,7 +11,7 @@ from ._client import Client, Handler, Pending
 from ._delivery import CURSOR_SCHEMA, Cursor, Dead, Delivery, Reason, Verdict
 from ._library import Closed, Error, TimedOut, lib
 from ._options import Peer
-from ._sending import Body, Durability, Headers, Ticket
+from ._sending import Body, Durability, Headers, NewMessage, Ticket
 
 __all__ = [
     "CURSOR_SCHEMA",
@@ -25,6 +25,7 @@ __all__ = [
     "Error",
     "Handler",
     "Headers",
+    "NewMessage",
     "Peer",
     "Pending",
     "Reason",

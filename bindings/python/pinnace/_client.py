@@ -19,18 +19,16 @@ from ._delivery import Delivery, Verdict
 from ._library import PENDING, REPORTER, Closed, Error, TimedOut, checked, error_of, in_c, last_error, lib
 from ._library import milliseconds, text, text_of
 from ._options import FOREVER, FilePath, Peer, Seconds, add_topics, client_options, in_c_terms, in_s, secure
-from ._sending import Body, Durability, Headers, Ticket, send_options
+from ._sending import PART, Body, Durability, Headers, NewMessage, Ticket, body_in_c, send_options
+from ._together import ack_and_send
+from ._waiting import in_slices
 
 Handler = Callable[[Delivery], Optional[Verdict]]
 """Called with each message. Returning None counts as Verdict.ACK."""
 
 
-# The interpreter handles no signals during a call into the library, so waits are split into slices of this length.
-_SLICE_S = 0.2
 # What a thread needs at most to end after its call into the library was ended.
 _MOMENT_S = 0.2
-# Larger messages are sent in parts.
-_PART = 1 << 20
 _log = logging.getLogger("pinnace")
 
 
@@ -168,7 +166,7 @@ class Client:
         continue, so handlers can send their results. Returns once every delivery in hand is settled, what was
         acknowledged is on the disk, and messages of Durability.MEMORY are acknowledged. Raises TimedOut, and can be
         called again. A handler that calls it does not wait for itself. In a coroutine: asyncio.to_thread."""
-        _in_slices(timeout, lambda ms: checked(lib.pinnace_client_drain(self._handle, ms)))
+        in_slices(timeout, lambda ms: checked(lib.pinnace_client_drain(self._handle, ms)))
 
     def close(self, timeout: Optional[float] = None) -> None:
         """Calls that wait raise Closed. Waits for handlers, at most `handler_linger`; returns at once if a handler
@@ -343,7 +341,7 @@ class Client:
     ) -> Ticket:
         """Like send, but does not wait for the disk; `wait` does, with the ticket."""
         to, ticket = in_c(topic), ctypes.c_uint64()
-        content = body if isinstance(body, bytes) else bytes(memoryview(body))
+        content = body_in_c(body)
 
         texts = id, content_type, traceparent, tracestate, ordering_key
         options = send_options(all, durability, ttl, *texts, headers)
@@ -355,12 +353,26 @@ class Client:
 
         # After a timeout for lack of room nothing was sent, so the call may be repeated. A message in parts may take
         # longer than one slice, so its slices grow.
-        receivers = _in_slices(timeout, send, 2.0 if len(content) > _PART else 1.0)
+        receivers = in_slices(timeout, send, 2.0 if len(content) > PART else 1.0)
         return Ticket(ticket.value, receivers)
 
     def wait(self, ticket: Ticket, timeout: Optional[float] = None) -> None:
         """Waits until a message is on the disk."""
-        _in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait(self._handle, ticket, ms)))
+        in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait(self._handle, ticket, ms)))
+
+    def ack_and_send(
+        self, delivery: Delivery, messages: Iterable[NewMessage] = (), timeout: Optional[float] = None
+    ) -> None:
+        """Consumes and produces in one step: acknowledges a delivery of this client and sends messages, at most 8 MiB
+        and a sixteenth of `disk_limit`. A crash leaves all of it or nothing. Returns once all of it is on this
+        machine's disk; if there are messages and all have Durability.INTERVAL, it will be. If it raises, and the
+        delivery is not `settled`, nothing was acknowledged or sent; if it is settled, all was accepted, but was not
+        known to be on the disk when the time was over or the store failed. An Error with ESTALE: the delivery no longer
+        counts. In a coroutine: asyncio.to_thread."""
+        listed, deadline = list(messages), None if timeout is None else time.monotonic() + timeout
+        ticket = ack_and_send(self._handle, delivery, listed, timeout)
+        if not listed or any(each.durability == Durability.SYNC for each in listed):
+            self.wait(ticket, None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     @property
     def pending(self) -> int:
@@ -389,11 +401,11 @@ class Client:
     def wait_listeners(self, topic: str, count: int, timeout: Optional[float] = None) -> None:
         """Waits until at least `count` clients listen on a topic, of which it may be one."""
         name = in_c(topic)
-        _in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait_listeners(self._handle, name, count, ms)))
+        in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait_listeners(self._handle, name, count, ms)))
 
     def wait_pending(self, most: int = 0, timeout: Optional[float] = None) -> None:
         """Waits until at most `most` messages are pending."""
-        _in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait_pending(self._handle, most, ms)))
+        in_slices(timeout, lambda ms: checked(lib.pinnace_client_wait_pending(self._handle, most, ms)))
 
     def _recv(self, ms: int) -> int:
         handle = lib.pinnace_client_recv(self._handle, ms)
@@ -403,7 +415,7 @@ class Client:
 
     def recv(self, timeout: Optional[float] = None) -> Delivery:
         """The next message. Raises TimedOut, or Closed."""
-        return Delivery(_in_slices(timeout, self._recv))
+        return Delivery(in_slices(timeout, self._recv))
 
     def __iter__(self) -> Iterator[Delivery]:
         """Messages, until the client is closed. The caller settles each."""
@@ -482,18 +494,3 @@ class Client:
             _log.error("%s", error, exc_info=error)
         else:
             self._on_error(error if isinstance(error, Error) else Error(0, repr(error)))
-
-
-def _in_slices(timeout: Optional[float], call: Callable[[int], int], growth: float = 1.0) -> int:
-    """Repeats a call with short timeouts, in milliseconds, until the call succeeds, fails with another error, or
-    `timeout` is over. Each slice is `growth` times as long as the last."""
-    deadline, slice_s = None if timeout is None else time.monotonic() + timeout, _SLICE_S
-    while True:
-        left = slice_s if deadline is None else min(slice_s, max(0.0, deadline - time.monotonic()))
-        slice_s *= growth
-        try:
-            return call(milliseconds(left))
-        except Error as error:
-            is_early = deadline is None or time.monotonic() < deadline
-            if not is_early or error.errno not in (errno.EAGAIN, errno.ENOSPC):
-                raise

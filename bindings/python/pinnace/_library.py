@@ -32,6 +32,17 @@ class SendOptions(ctypes.Structure):
     ]
 
 
+class Message(ctypes.Structure):
+    """pinnace_message_t. The data are not a c_void_p, so that the structure keeps the body alive."""
+
+    _fields_ = [
+        ("topic", c_char_p),
+        ("data", c_char_p),
+        ("size", c_size_t),
+        ("options", POINTER(SendOptions)),
+    ]
+
+
 class ReceivedHeader(ctypes.Structure):
     """pinnace_header_t of a delivery, which owns the value."""
 
@@ -81,6 +92,10 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pinnace_client_send_async": (
         c_int,
         [c_void_p, c_char_p, c_char_p, c_size_t, POINTER(SendOptions), POINTER(c_uint64)],
+    ),
+    "pinnace_client_ack_and_send_async": (
+        c_int,
+        [c_void_p, c_void_p, POINTER(Message), c_size_t, POINTER(c_uint64)],
     ),
     "pinnace_client_wait": (c_int, [c_void_p, c_uint64, c_long]),
     "pinnace_client_pending": (c_int, [c_void_p, POINTER(c_uint64)]),

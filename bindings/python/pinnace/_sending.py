@@ -2,9 +2,13 @@
 import ctypes
 import enum
 from collections.abc import Mapping
-from typing import Optional, Union
+from types import MappingProxyType
+from typing import NamedTuple, Optional, Union
 
 from ._library import Header, SendOptions, in_c, milliseconds
+
+PART = 1 << 20
+"""Larger messages are sent in parts."""
 
 Body = Union[bytes, bytearray, memoryview]
 """The bytes of a message."""
@@ -17,6 +21,22 @@ class Durability(enum.IntEnum):
     SYNC = 0  # on the disk before the call returns
     INTERVAL = 1  # on the disk later, within the client's `interval`
     MEMORY = 2  # never on the disk; lost with the process
+
+
+class NewMessage(NamedTuple):
+    """A message for Client.ack_and_send, with the arguments of Client.send."""
+
+    topic: str
+    body: Body
+    all: bool = False
+    durability: Durability = Durability.SYNC
+    ttl: Optional[float] = None
+    id: Optional[str] = None
+    content_type: Optional[str] = None
+    traceparent: Optional[str] = None
+    tracestate: Optional[str] = None
+    ordering_key: Optional[str] = None
+    headers: Headers = MappingProxyType({})
 
 
 class Ticket(int):
@@ -52,3 +72,8 @@ def send_options(
     listed = (Header * len(pairs))(*pairs)
     size, key = ctypes.sizeof(SendOptions), None if ordering_key is None else in_c(ordering_key)
     return SendOptions(size, -1, ttl_ms, int(all), int(durability), *texts, listed, len(pairs), key)
+
+
+def body_in_c(body: Body) -> bytes:
+    """The bytes of a body."""
+    return body if isinstance(body, bytes) else bytes(memoryview(body))

@@ -87,10 +87,8 @@ int pinnace_kick(void *socket, uint64_t peer);
 int pinnace_wait_peers(void *socket, size_t count, long timeout_ms); /* until `count` peers are connected */
 int pinnace_wait_subscribers(void *socket, const void *topic, size_t size, size_t count,
                              long timeout_ms); /* PUB, XPUB: until `count` peers subscribe to this prefix */
-int pinnace_wait_subscribed(void *socket,
-                            long timeout_ms); /* SUB, XSUB: until publishers have all subscriptions */
-int pinnace_wait_ended(void *socket, uint64_t count,
-                       long timeout_ms); /* until `count` peers have left and all they sent was received */
+int pinnace_wait_subscribed(void *socket, long timeout_ms); /* SUB, XSUB: until publishers have all subscriptions */
+int pinnace_wait_ended(void *socket, uint64_t count, long timeout_ms); /* until so many peers left and all is read */
 
 /* A level-triggered descriptor: readable exactly while the socket is ready for one of `events` (ZMQ_POLLIN,
  * ZMQ_POLLOUT). It is closed with the socket. EINVAL: other events. */
@@ -128,14 +126,12 @@ int pinnace_ctx_term(void *context, long timeout_ms, pinnace_leftover_t *left);
 
 /* Socket option, int: whether bodies of 4 KiB and more in shared memory are received without a copy. Only for trusted
  * peers. 0 [default]: no. 1: zmq_msg_recv(3) returns a message with zmq_msg_data(3) in the peer's memory. It is
- * read-only (a write is SIGSEGV), and readable in this process but not in a child of fork(2). A malicious peer may
- * change it later. Until it is closed, the peer has less room for other messages. It affects connections made after it
- * was set. */
+ * read-only (a write is SIGSEGV), and not readable in a child of fork(2). A malicious peer may change it later. Until
+ * it is closed, the peer has less room. It affects connections made after it was set. */
 #define PINNACE_BORROW 10004
 
-/* Limits the bytes that all queues of a context hold together. At the limit, nothing more is accepted from the
- * application nor read from peers, except for queues that are empty. 0: no limit. It affects peers that connect after
- * the first call. */
+/* Limits the bytes that all queues of a context hold together. At the limit, nothing is accepted from the application
+ * or read from peers, except for empty queues. 0: no limit. It affects peers that connect after the first call. */
 int pinnace_ctx_set_max_bytes(void *context, uint64_t max_bytes);
 int pinnace_ctx_held_bytes(void *context, uint64_t *held);
 
@@ -211,14 +207,12 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   metrics            port of 127.0.0.1, or ADDRESS:PORT, where the statistics are served over HTTP to all that can
  *                      connect: GET /metrics for Prometheus, GET /statistics as JSON; port 0: a free one [not served]
  *   lease_ms           how long the name stays reserved without renewal, 1 to 2592000000 [10000]
- *   send_only          1: the client neither listens nor is registered: it sends, clears and waits for what is pending;
- *                      receiving is ECANCELED, subscribing EINVAL [0]
+ *   send_only          1: it neither listens nor is registered; receiving is ECANCELED, subscribing EINVAL [0]
  *   interval_ms        for PINNACE_INTERVAL: the longest delay until a message is on the disk [100]
  *   retry_first_ms     delay before the first redelivery of a failed message [100]; doubles each time,
  *   retry_most_ms      up to this [60000]
  *   max_deliveries     deliveries, also over crashes, after which a message is given up [0: never]
- *   dead_letter_expired 1: a message of this client that expires, by its clock or by the receiver's, becomes a dead
- *                      letter; 0: it is only counted [0]
+ *   dead_letter_expired 1: a message of this client that expires, by either clock, becomes a dead letter [0: no]
  *   ack_within_ms      how long a handler may take before its message has failed [0: no limit]
  *   reassign_after_ms  how long a message sent to one of many waits for its receiver [30000; 0: no limit]
  *   durable            0: subscriptions end with the process, and nothing is kept while the client is away [1]
@@ -228,8 +222,7 @@ const char *pinnace_client_error(void); /* of the calling thread; valid until it
  *   skip_failing       1: other messages go on while a failed one waits [0]
  *   skip_damage        1: opens a damaged store without the damaged parts [0]
  *   memory_limit       bytes of PINNACE_MEMORY messages that are kept [64 MiB]
- *   deduplicate_for_ms how long a message's id counts, by which a retry is recognized; `forever`: as long as it is one
- *                      of the client's 65,536 newest [120000; 0: not at all]
+ *   deduplicate_for_ms how long a message's id counts; `forever`: as one of the 65,536 newest [120000; 0: not at all]
  *   linger_ms          how long closing waits until these are acknowledged [1000; 0: not at all]
  *   handler_linger_ms  how long closing waits for calls and handlers that do not return [10000; 0: not at all]
  *   disk_limit         bytes of the store's files, at least 4 MiB; a body takes at most a sixteenth of them, or
@@ -274,17 +267,15 @@ int pinnace_client_close_within(pinnace_client_t *client, long timeout_ms);
 /* Calls that wait in the client for messages, room or acknowledgements return ECANCELED. Returns when all calls and
  * handlers have returned. If a handler calls it, it returns at once, and the client ends when the last call or handler
  * returns; until then, another close waits for that. No handler is called after the end.
- * ETIMEDOUT: a call or a handler has not returned within handler_linger_ms. The client has ended in spite of that: no
- * handler is called any more, and its name is free. But the one that runs goes on using its `arg` and its delivery,
- * which stay the program's and the handler's: do not free `arg`, nor unload the handler's code, until another close of
- * this handle returns 0 or EFAULT. Its acknowledgement counts until a client of the same name is started in this
- * process. */
+ * ETIMEDOUT: a call or a handler has not returned within handler_linger_ms. The client has ended and its name is free,
+ * but a handler that runs goes on using its `arg` and its delivery: do not free `arg`, nor unload the handler's code,
+ * until another close of this handle returns 0 or EFAULT. Its acknowledgement counts until a client of the same name is
+ * started in this process. */
 int pinnace_client_close(pinnace_client_t *client);
 
 const char *pinnace_client_name(pinnace_client_t *client);     /* valid until it is closed */
 const char *pinnace_client_endpoint(pinnace_client_t *client); /* where others reach it; valid until it is closed */
-/* Its id in its store: 32 hexadecimal digits, random; another store has another one. Valid until it is closed. */
-const char *pinnace_client_store_id(pinnace_client_t *client);
+const char *pinnace_client_store_id(pinnace_client_t *client); /* of its store: 32 random hexadecimal digits */
 int pinnace_client_subscribe(pinnace_client_t *client, const char *topic);
 int pinnace_client_unsubscribe(pinnace_client_t *client, const char *topic);
 
@@ -303,8 +294,7 @@ int pinnace_client_registry_error(pinnace_client_t *client);
  * for it alone; messages to one client of a topic go to another. EEXIST: it lives. */
 int pinnace_client_forget(pinnace_client_t *client, const char *name);
 
-/* Ends the subscriptions of a topic by dead clients: messages to all are no longer kept for them. Returns their
- * number. */
+/* Ends the subscriptions of a topic by dead clients, for which messages to all are kept no longer; returns how many. */
 int pinnace_client_clear_addresses(pinnace_client_t *client, const char *topic);
 
 #define PINNACE_SYNC 0     /* on the disk before the call returns */
@@ -358,9 +348,8 @@ int pinnace_client_send_async(pinnace_client_t *client, const char *topic, const
                               const pinnace_send_options_t *options, uint64_t *ticket);
 int pinnace_client_wait(pinnace_client_t *client, uint64_t ticket, long timeout_ms);
 
-/* The statistics of a client as JSON (RFC 8259), and in Prometheus' text format; and where they are served, as
- * ADDRESS:PORT (ENOENT: nowhere). *size is the size of `buffer` on entry, and the size of the text with its NUL on
- * return. ENOBUFS: the text does not fit; it may have grown by the next call. */
+/* The statistics of a client as JSON, and in Prometheus' text format; and where they are served, as ADDRESS:PORT
+ * (ENOENT: nowhere). `size` is as of pinnace_socket_stats_json; a text may have grown by the next call. */
 int pinnace_client_statistics_json(pinnace_client_t *client, char *buffer, size_t *size);
 int pinnace_client_statistics_prometheus(pinnace_client_t *client, char *buffer, size_t *size);
 int pinnace_client_metrics_address(pinnace_client_t *client, char *buffer, size_t *size);
@@ -407,10 +396,9 @@ int pinnace_delivery_header_at(pinnace_delivery_t *delivery, size_t index, pinna
 int pinnace_delivery_header(pinnace_delivery_t *delivery, const char *key, pinnace_header_t *header);
 
 /* Exactly-once processing: what a receiver stores with a message's effect, in one transaction of its own database, in
- * the table of pinnace_cursor_schema (SQL that SQLite, PostgreSQL, MySQL and others understand). Insert the receiver's
- * name, sender, stream and number. If that row exists already, the message is a redelivery: roll back and acknowledge
- * it. Otherwise apply the effect, delete the rows of the same receiver, sender and stream with numbers up to `settled`,
- * commit, and acknowledge. */
+ * the table of pinnace_cursor_schema. Insert the receiver's name, sender, stream and number. If that row exists
+ * already, the message is a redelivery: roll back and acknowledge it. Otherwise apply the effect, delete the rows of
+ * the same receiver, sender and stream with numbers up to `settled`, commit, and acknowledge. */
 typedef struct pinnace_cursor_t {
     char sender[33];  /* the store that it comes from: 32 hexadecimal digits */
     uint64_t stream;  /* the stream of that store that it belongs to */
@@ -436,9 +424,8 @@ enum {
 };
 const char *pinnace_sql(int text);
 
-/* A dead letter goes to a client that listens on the topic of the same name with ".dead" appended. These return its
- * original topic, the receiver that gave it up, how often it was delivered there, and the reason. ENOENT: not a dead
- * letter. */
+/* A dead letter goes to a client that listens on the topic of this name with ".dead" appended. These return its
+ * original topic, the receiver that gave it up, its deliveries there, and the reason. ENOENT: not a dead letter. */
 #define PINNACE_TERMINATED 0 /* its receiver terminated it */
 #define PINNACE_DELIVERIES 1 /* it reached max_deliveries */
 #define PINNACE_TOO_LARGE 2  /* it is larger than its receiver accepts */
@@ -452,13 +439,29 @@ int pinnace_delivery_dead_reason(pinnace_delivery_t *delivery);
 /* They count also if the client was closed meanwhile. ECANCELED: a client of the same name was started since; the
  * message is redelivered. */
 int pinnace_delivery_ack(pinnace_delivery_t *delivery);       /* handled successfully */
-int pinnace_delivery_nack(pinnace_delivery_t *delivery,
-                          long delay_ms);                     /* redeliver after it; negative: growing delay */
+int pinnace_delivery_nack(pinnace_delivery_t *delivery, long delay_ms); /* redeliver after it; negative: growing */
 int pinnace_delivery_terminate(pinnace_delivery_t *delivery); /* given up: its sender keeps a dead letter */
 int pinnace_delivery_fail(pinnace_delivery_t *delivery);      /* failed: redelivered later, before the next */
 int pinnace_delivery_give_back(pinnace_delivery_t *delivery); /* as if not received: next again, and not counted */
-
 int pinnace_delivery_in_progress(pinnace_delivery_t *delivery); /* still being handled: restarts ack_within_ms */
+
+typedef struct pinnace_message_t {
+    const char *topic;
+    const void *data;
+    size_t size;
+    const pinnace_send_options_t *options; /* NULL: as pinnace_client_send_to */
+} pinnace_message_t;
+
+/* Consumes and produces in one step: acknowledges a delivery of this client and sends messages; a crash leaves all of
+ * it or nothing. It waits for the shortest timeout_ms. 0: the delivery is settled, and all of it is on the disk or, if
+ * all messages have PINNACE_INTERVAL, will be. -1: nothing has happened, and the delivery is still the caller's; but
+ * after EINPROGRESS it is settled, and all was accepted, but not known to be on the disk in time. ESTALE: the delivery
+ * no longer counts; EMSGSIZE: more than 8 MiB, or a sixteenth of disk_limit, in all; EINVAL: PINNACE_MEMORY, or another
+ * client's delivery. _async does not wait for the disk. */
+int pinnace_client_ack_and_send(pinnace_client_t *client, pinnace_delivery_t *delivery,
+                                const pinnace_message_t *messages, size_t count);
+int pinnace_client_ack_and_send_async(pinnace_client_t *client, pinnace_delivery_t *delivery,
+                                      const pinnace_message_t *messages, size_t count, uint64_t *ticket);
 
 /* Return values of a handler: one of these, with or without PINNACE_STOP. Anything else is PINNACE_FAIL. A handler may
  * settle its delivery itself; then only PINNACE_STOP counts. It must return normally: no exception, no longjmp. */
@@ -477,8 +480,7 @@ int pinnace_client_run(pinnace_client_t *client, pinnace_handler_fn *handler, vo
 int pinnace_client_listen(pinnace_client_t *client, pinnace_handler_fn *handler, void *arg);
 
 /* For bindings whose handlers are not functions of this kind: the calling thread has begun a handler with a delivery,
- * or has ended it, whether or not it has settled the delivery. In between, closing and draining do as in a handler.
- * Each returns 0. */
+ * or has ended it, settled or not. In between, closing and draining do as in a handler. Each returns 0. */
 int pinnace_handler_enter(pinnace_delivery_t *delivery);
 int pinnace_handler_leave(pinnace_delivery_t *delivery);
 
@@ -486,9 +488,8 @@ int pinnace_handler_leave(pinnace_delivery_t *delivery);
  * refuses the client's messages; EHOSTUNREACH: a peer cannot be connected to, or should be there and has not answered
  * for 5 s; EOPNOTSUPP: a peer is of an earlier version, and gets messages without ids and headers; ESTALE: a peer knows
  * a copy of the client's store, and pending messages are sent to it again; EDQUOT: messages that were kept for a
- * receiver were dropped, because they exceeded a limit or it was forgotten; EIO, EBADMSG: errors of the store. The
- * function is called with one error at a time; closing the client waits for it. Up to 1,000 errors wait meanwhile, and
- * later ones are dropped. */
+ * receiver were dropped, because they exceeded a limit or it was forgotten; EIO, EBADMSG: errors of the store. It is
+ * called with one error at a time; at most 1,000 wait. Closing the client waits for it. */
 typedef void(pinnace_error_fn)(int error, const char *text, void *arg);
 int pinnace_client_on_error(pinnace_client_t *client, pinnace_error_fn *handler, void *arg);
 

@@ -54,6 +54,14 @@ pub enum Error {
     NoRoom(Option<Box<Shortage>>),
     TimedOut,
     TooLarge,
+    /// Messages that are sent together with an acknowledgement have more bytes in all than this
+    /// ([`Client::ack_and_send`](crate::Client::ack_and_send)).
+    TooLargeTogether(u64),
+    /// A message cannot be sent together with this acknowledgement: why.
+    Together(&'static str),
+    /// A delivery no longer counts: `ack_within` is over, the message is done already, or its client was closed and
+    /// started again.
+    Void,
     /// The client was closed.
     Closed,
     /// The peer refuses this client's messages; the client keeps asking it again.
@@ -107,7 +115,7 @@ impl fmt::Display for Error {
                 "invalid name or topic: a name has 1 to 255 bytes, a topic at most 255, or 250 to send to",
             ),
             Error::Ttl => write!(f, "a time to live must be 1 to {} ms, or absent for no limit", u32::MAX),
-            Error::Setting(text) | Error::Property(text) => f.write_str(text),
+            Error::Setting(text) | Error::Property(text) | Error::Together(text) => f.write_str(text),
             Error::Certificate { file, text } => write!(f, "{}: {text}", file.display()),
             Error::Endpoint(error) => write!(f, "the endpoint cannot be used: {error}"),
             Error::Metrics { address, kind } => {
@@ -139,6 +147,12 @@ impl fmt::Display for Error {
             Error::NoRoom(Some(shortage)) => write!(f, "no room: {shortage}"),
             Error::TimedOut => f.write_str("timed out"),
             Error::TooLarge => f.write_str("larger than the limit"),
+            Error::TooLargeTogether(most) => {
+                write!(f, "messages that are sent with an acknowledgement have more than {most} bytes in all")
+            }
+            Error::Void => f.write_str(
+                "the delivery no longer counts: its time is over, it is done, or its client was started again",
+            ),
             Error::Closed => f.write_str("the client is closed"),
             Error::Refused { peer, text } => write!(f, "delivery to {peer} is refused: {text}"),
             Error::Copied { peer } => write!(

@@ -56,7 +56,7 @@ mod workers;
 pub use browse::{Browse, Browsed, PendingMessage, browse};
 pub use client::{
     Builder, CURSOR_SCHEMA, Client, Cursor, Dead, Deliveries, Delivery, Durability, Full, HandlerResult,
-    Options, Pending, Settlement, Shortage, Ticket,
+    NewMessage, NotAcked, Options, Pending, Settlement, Shortage, Ticket,
 };
 pub use dead_letters::{DeadLetter, LetterNumber, NoNumber, dead_letters};
 pub use error::Error;

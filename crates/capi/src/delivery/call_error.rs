@@ -52,7 +52,8 @@ impl From<&DeliveryError> for CallError {
             DeliveryError::Name
             | DeliveryError::Ttl
             | DeliveryError::Setting(_)
-            | DeliveryError::Property(_) => libc::EINVAL,
+            | DeliveryError::Property(_)
+            | DeliveryError::Together(_) => libc::EINVAL,
             // The C interface reads certificates itself.
             DeliveryError::Certificate { .. } => libc::EBADMSG,
             DeliveryError::Endpoint(error) => error.errno(),
@@ -65,11 +66,11 @@ impl From<&DeliveryError> for CallError {
             DeliveryError::Failed(_) => libc::EIO,
             DeliveryError::NoRoom(_) => libc::ENOSPC,
             DeliveryError::TimedOut => libc::EAGAIN,
-            DeliveryError::TooLarge => libc::EMSGSIZE,
+            DeliveryError::TooLarge | DeliveryError::TooLargeTogether(_) => libc::EMSGSIZE,
             DeliveryError::Closed => libc::ECANCELED,
             DeliveryError::Refused { .. } | DeliveryError::NotAdmitted { .. } => libc::EACCES,
             DeliveryError::Unreachable { .. } | DeliveryError::NoAnswer { .. } => libc::EHOSTUNREACH,
-            DeliveryError::Copied { .. } => libc::ESTALE,
+            DeliveryError::Copied { .. } | DeliveryError::Void => libc::ESTALE,
             DeliveryError::Dropped { .. } => libc::EDQUOT,
             DeliveryError::PeerLacks { .. } => libc::EOPNOTSUPP,
         };

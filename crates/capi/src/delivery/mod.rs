@@ -17,6 +17,7 @@ mod sql;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_long, c_void};

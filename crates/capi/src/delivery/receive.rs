@@ -71,6 +71,28 @@ fn take(handle: *mut c_void) -> Result<Option<Delivery>, CallError> {
     Ok(Some(delivery).filter(|delivery| !delivery.is_void()))
 }
 
+impl Held {
+    /// Puts a borrowed delivery back.
+    pub(super) fn put_back(&self, delivery: Delivery) {
+        *self.delivery.lock() = Some(delivery);
+    }
+}
+
+/// Takes a delivery out of its handle, which stays valid until `forget`, or for after `Held::put_back`.
+pub(super) fn borrow(handle: *mut c_void) -> Result<(Arc<Held>, Delivery), CallError> {
+    let held = DELIVERIES.get(handle).map_err(|_| none())?;
+    if held.fork != fork::generation() {
+        return Err(none());
+    }
+    let delivery = held.delivery.lock().take().ok_or_else(none)?;
+    Ok((held, delivery))
+}
+
+/// Ends the handle of a delivery that is settled. It may have ended in a concurrent call.
+pub(super) fn forget(handle: *mut c_void) {
+    drop(DELIVERIES.remove(handle));
+}
+
 /// As `take`, for a delivery that a handler may have settled.
 pub(super) fn take_back(handle: *mut c_void) -> Option<Delivery> {
     take(handle).ok().flatten()

@@ -47,13 +47,13 @@ fn invalid(text: impl std::fmt::Display) -> CallError {
 
 /// The options of a message, whose headers are in a list of their own.
 #[derive(Default)]
-struct GivenOptions<'a> {
+pub(super) struct GivenOptions<'a> {
     options: Options<'a>,
     headers: Vec<(&'a str, &'a [u8])>,
 }
 
 impl GivenOptions<'_> {
-    fn options(&self) -> Options<'_> {
+    pub(super) fn options(&self) -> Options<'_> {
         Options { headers: &self.headers, ..self.options }
     }
 }
@@ -72,7 +72,7 @@ unsafe fn optional<'a>(from: *const c_char, what: &str) -> Result<Option<&'a str
 /// # Safety
 /// `from` must be null, or point to a size and be valid for reads of that many bytes; what its members point to must
 /// live as long as the result is used.
-unsafe fn read_options<'a>(from: *const SendOptions) -> Result<GivenOptions<'a>, CallError> {
+pub(super) unsafe fn read_options<'a>(from: *const SendOptions) -> Result<GivenOptions<'a>, CallError> {
     if from.is_null() {
         return Ok(GivenOptions::default());
     }
@@ -167,7 +167,7 @@ fn receivers(options: &Options<'_>, ticket: &Ticket) -> c_int {
 
 /// # Safety
 /// `data` must be null or valid for reads of `size` bytes, for as long as the result is used.
-unsafe fn body<'a>(data: *const c_void, size: usize) -> Result<&'a [u8], CallError> {
+pub(super) unsafe fn body<'a>(data: *const c_void, size: usize) -> Result<&'a [u8], CallError> {
     // SAFETY: the caller's promise.
     unsafe { bytes(data, size) }
         .map_err(|error| CallError::new(error.errno(), "the body is NULL or too large"))

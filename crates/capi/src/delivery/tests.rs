@@ -11,6 +11,7 @@ use super::options::*;
 use super::receive::*;
 use super::send::*;
 use super::sql::pinnace_sql;
+use super::together::*;
 use super::*;
 use crate::error::errno;
 
@@ -239,6 +240,50 @@ fn a_full_store_says_what_uses_it() {
         assert!(words().contains(part), "{}", words());
     }
     assert_eq!(pinnace_client_close(client), 0);
+}
+
+/// What is invalid acknowledges nothing: the delivery is still the caller's, until all is accepted.
+#[test]
+fn an_acknowledgement_goes_with_messages() {
+    let dir = tempfile::tempdir().unwrap();
+    let [sender, worker, printer] = ["sender", "worker", "printer"].map(|name| start(dir.path(), name));
+    let receive = |client| {
+        let delivery = pinnace_client_recv(client, SOON_MS);
+        assert!(!delivery.is_null(), "{}", words());
+        delivery
+    };
+    let message = |topic: *const c_char, size| MessageEntry {
+        topic,
+        data: c"result".as_ptr().cast(),
+        size,
+        options: null(),
+    };
+    // SAFETY: a C string.
+    assert_eq!(unsafe { pinnace_client_send_to(sender, c"worker's".as_ptr(), null(), 0) }, 0);
+    let delivery = receive(worker);
+    let good = message(c"printer's".as_ptr(), 6);
+    let bad = [good, message(null(), 6)];
+    let mut ticket = 0;
+    // SAFETY: null pointers, or arrays of their size.
+    unsafe {
+        let call = pinnace_client_ack_and_send;
+        refused(call(worker, null_mut(), null(), 0), libc::EFAULT, "not a delivery");
+        refused(call(worker, delivery, null(), 1), libc::EFAULT, "the messages are NULL");
+        refused(call(worker, delivery, bad.as_ptr(), 2), libc::EFAULT, "the topic is NULL");
+        refused(call(printer, delivery, &raw const good, 1), libc::EINVAL, "another client");
+        let call = pinnace_client_ack_and_send_async;
+        refused(call(worker, delivery, null(), 0, null_mut()), libc::EFAULT, "the ticket pointer is NULL");
+        assert_eq!(pinnace_delivery_size(delivery), 0);
+        assert_eq!(call(worker, delivery, &raw const good, 1, &raw mut ticket), 0, "{}", words());
+    }
+    assert_eq!(pinnace_client_wait(worker, ticket, SOON_MS), 0);
+    refused(pinnace_delivery_ack(delivery), libc::EFAULT, "not a delivery");
+    let result = receive(printer);
+    assert_eq!((pinnace_delivery_size(result), pinnace_delivery_ack(result)), (6, 0));
+    assert_eq!(pinnace_client_wait_pending(sender, 0, SOON_MS), 0);
+    for client in [sender, worker, printer] {
+        assert_eq!(pinnace_client_close(client), 0);
+    }
 }
 
 #[test]

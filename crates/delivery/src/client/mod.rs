@@ -1,7 +1,9 @@
 //! A client: it sends to topics, and receives messages sent to the topics that it listens on.
 
+mod accepting;
 mod builder;
 mod closing;
+mod content;
 mod cursor;
 mod handler;
 mod pending;
@@ -14,6 +16,7 @@ mod send;
 mod shortage;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -47,6 +50,7 @@ use reports::Reports;
 use routes::{Publisher, Routes};
 pub use send::{Durability, Options, Ticket};
 pub use shortage::{Full, Shortage};
+pub use together::{NewMessage, NotAcked};
 
 /// A client. Thread-safe.
 pub struct Client {

@@ -177,6 +177,17 @@ impl Delivery {
         }
     }
 
+    /// It was acknowledged by the inbox.
+    pub(super) fn end_acknowledged(mut self) {
+        self.message = None;
+        self.registration.end_if_done();
+    }
+
+    /// Returns true if this registration's client has received it.
+    pub(super) fn is_of(&self, registration: &Arc<Registration>) -> bool {
+        Arc::ptr_eq(&self.registration, registration)
+    }
+
     /// Restarts the handler's time limit, if there is one ([`Builder::ack_within`](super::Builder::ack_within)).
     pub fn in_progress(&self) {
         if let Some(message) = self.message() {

@@ -71,6 +71,7 @@ impl Registration {
     fn end(&self) {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if hold.is_some() {
+            self.inbox.make_void();
             self.instance.peer_loop.remove(self.client);
             *hold = None;
         }

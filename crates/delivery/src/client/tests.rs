@@ -1,6 +1,8 @@
 //! Complete clients over disks that lose power: some of the written and unsynced data reaches the disk, and some does
 //! not.
 
+mod together;
+
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -182,6 +184,21 @@ fn power_cuts_of_either_or_both() {
         &rules,
         "a quarter in memory",
     );
+}
+
+/// Its guard file, which only some messages need, could not be made.
+#[test]
+fn a_stream_is_served_although_its_first_message_found_no_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut sender, mut receiver) = (Powered::new("sender", 1), Powered::new("receiver", 2));
+    let (client, receiver) = (sender.start(dir.path()), receiver.start(dir.path()));
+    sender.disk.refuse_files(Some(ErrorKind::StorageFull));
+    let with_id = Options { id: Some("1"), ..Options::default() };
+    let brief = Options { deadline: Some(Instant::now() + Duration::from_millis(20)), ..with_id };
+    assert_eq!(client.send("news", b"one", &brief), Err(Error::NoRoom(None)));
+    sender.disk.refuse_files(None);
+    client.send("news", b"one", &Options { deadline: soon(), ..with_id }).unwrap();
+    assert_eq!(receiver.recv(soon()).unwrap().body(), b"one");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod news;
 mod parking;
 mod readiness;
 mod retry;
+mod settling;
 mod shared;
 mod waiting;
 
@@ -336,29 +337,6 @@ impl Inbox {
         }
         self.ask(state);
         None
-    }
-
-    /// Marks a message as handled.
-    pub fn ack(&self, message: &Message) {
-        let mut state = self.lock();
-        let index = message.parts.first().frame.origin.flow;
-        self.note_settled(&mut state, message);
-        let is_last_copy = state.take_back(message);
-        state.counts.settle(message);
-        if state.flows[index].acceptance.done().contains(message.parts.last_seq()) {
-            // The sender has dropped it meanwhile; or, if there is another copy, a late handler has finished it.
-            if is_last_copy {
-                state.credit(message);
-                self.tell_once(&mut state);
-            }
-            return;
-        }
-        let flow = &mut state.flows[index];
-        flow.counts.acknowledged += 1;
-        message.parts.as_slice().iter().for_each(|part| flow.finish(part));
-        state.credit(message);
-        state.note(index);
-        self.tell_once(&mut state);
     }
 
     /// A message failed: it is delivered next of its stream again, after a pause.

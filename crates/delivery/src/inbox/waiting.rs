@@ -58,6 +58,8 @@ pub struct Waiting {
     pub news: InboxNews,
     pub is_notified: bool,
     pub closed: bool,
+    /// Settling a message has no effect: the client has ended, and another one may have its name.
+    pub is_void: bool,
     /// The flows of shared streams.
     pub shared: Vec<usize>,
 }

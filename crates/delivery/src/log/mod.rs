@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use committer::Committer;
 use duties::Attendants;
 pub use error::{Damage, Failure, LogError};
-pub use format::MAX_PAYLOAD;
+pub use format::{MAX_PAYLOAD, record_bytes};
 use guard::Guard;
 use queue::Queue;
 use reading::Window;
@@ -273,7 +273,8 @@ impl Log {
         self.append_together(urgency, &[(kind, parts)], keeper)
     }
 
-    /// As `append`, for several records: a crash leaves all of them or none. Returns the position of the first.
+    /// As `append`, for several records: a crash leaves all of them or none. Returns the position of the first; the
+    /// others follow, each behind the bytes of the record before it ([`record_bytes`]).
     pub fn append_together(
         &self,
         urgency: Urgency,
@@ -424,13 +425,6 @@ impl Log {
         let news = queue.rot[queue.rot_told..].to_vec();
         queue.rot_told = queue.rot.len();
         news
-    }
-
-    /// The most bytes of one message, over all its parts. A message of this size fits into an otherwise empty log,
-    /// beside the current segment and two spares.
-    pub fn largest(&self) -> u64 {
-        let most = self.shared.settings.most;
-        (most / 16).max(most.saturating_sub(16 << 20) / 2)
     }
 
     /// The threads that work for it; None: it has none.

@@ -30,7 +30,8 @@ pub const GATHER_BYTES: usize = 256 << 10;
 const SEGMENT_TIME: Duration = Duration::from_millis(100);
 const PACE_MAX: u64 = 16 << 20;
 
-/// The most bytes of one batch, unless its only record is larger. A batch is the unit of loss.
+/// The most bytes of one batch, unless its first record, or records that are appended together, are larger. A batch is
+/// the unit of loss.
 const BATCH_MAX: usize = 1 << 20;
 
 /// A batch that is gathering records or waits to be written.

@@ -331,12 +331,7 @@ impl Inward {
     fn note(&mut self, store: &Store) -> Result<(), crate::log::LogError> {
         self.note_at = Some(now() + TRY_AGAIN_AFTER);
         while let Some((of, done)) = self.unnoted.last().cloned() {
-            let mut state = store.lock();
-            if let Some(cursor) = state.cursors.get_mut(&of) {
-                cursor.done.add_all(&done, u64::MAX);
-            }
-            let batch = store.note(&mut state, &of)?;
-            drop(state);
+            let batch = store.note(&mut store.lock(), &of, &done)?;
             self.unnoted.pop();
             self.noted.push((batch, of, done));
         }

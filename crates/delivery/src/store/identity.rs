@@ -127,6 +127,7 @@ impl State {
 
     /// Records the progress of one of our clients on a stream from another.
     pub fn put_cursor(&mut self, cursor: records::CursorRecord) -> &mut records::CursorRecord {
+        self.noted.remove(&(cursor.client, cursor.sender, cursor.stream));
         let last = self.senders.entry((cursor.client, cursor.sender)).or_default();
         if last.epoch <= cursor.opening.epoch {
             *last = cursor.opening;

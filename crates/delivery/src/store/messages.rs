@@ -6,7 +6,7 @@ use pinnace_stream::RangeSet;
 
 use super::records::{self, DONE, Destination, MESSAGE, MessageRecord, write_done};
 use super::{Accepted, Cause, Logged, Sending, State, Store};
-use crate::log::{LogError, Urgency};
+use crate::log::{Appended, LogError, Urgency};
 use crate::wire::{ENDS, FrameEntry};
 
 /// Bytes of the log read at once.
@@ -97,6 +97,37 @@ impl State {
         let own = self.outbox.iter().filter(|stream| stream.record.client == client);
         own.map(|stream| stream.pending()).sum()
     }
+
+    /// Writes the header of a message's record. `ahead`: how many messages are to be accepted before it in a stream.
+    /// Returns its streams, and its numbers there.
+    pub(super) fn write_header(
+        &self,
+        to: &mut Vec<u8>,
+        sending: &Sending<'_>,
+        ahead: impl Fn(u32) -> u64,
+    ) -> Vec<Destination> {
+        let epoch = self.clients[sending.client as usize].opening().epoch;
+        let next = |stream: &u32| Some((*stream, self.outbox.next(*stream, epoch)? + ahead(*stream)));
+        let destinations: Vec<Destination> = sending.streams.iter().filter_map(next).collect();
+        records::write_message(to, sending.flags, sending.accepted_ms, sending.ttl_ms, &destinations);
+        destinations
+    }
+
+    /// The record of a message was appended.
+    pub(super) fn accepted(
+        &mut self,
+        sending: &Sending<'_>,
+        destinations: &[Destination],
+        appended: &Appended,
+    ) {
+        let epoch = self.clients[sending.client as usize].opening().epoch;
+        let Sending { accepted_ms, flags, .. } = *sending;
+        let (position, bytes) = (appended.position, sending.body.len() as u64);
+        for (stream, _) in destinations {
+            self.outbox.add(*stream, epoch, &Logged { position, bytes, accepted_ms, flags });
+        }
+        self.sent.accepted(sending, appended.batch);
+    }
 }
 
 impl Store {
@@ -133,17 +164,8 @@ impl Store {
         sending: &Sending<'_>,
         note: Option<(u8, &[u8])>,
     ) -> Result<Accepted, LogError> {
-        let epoch = state.clients[sending.client as usize].opening().epoch;
         let mut header = std::mem::take(&mut state.scratch);
-        let next = |stream: &u32| state.outbox.next(*stream, epoch).map(|seq| (*stream, seq));
-        let destinations: Vec<Destination> = sending.streams.iter().filter_map(next).collect();
-        records::write_message(
-            &mut header,
-            sending.flags,
-            sending.accepted_ms,
-            sending.ttl_ms,
-            &destinations,
-        );
+        let destinations = state.write_header(&mut header, sending, |_| 0);
         let message: &[&[u8]] = &[&header, sending.body];
         let appended = match note {
             None => self.log.append(sending.urgency, MESSAGE, message, state),
@@ -153,12 +175,7 @@ impl Store {
         };
         state.scratch = header;
         let appended = appended?;
-        let (position, bytes) = (appended.position, sending.body.len() as u64);
-        let logged = Logged { position, bytes, accepted_ms: sending.accepted_ms, flags: sending.flags };
-        for (stream, _) in &destinations {
-            state.outbox.add(*stream, epoch, &logged);
-        }
-        state.sent.accepted(sending, appended.batch);
+        state.accepted(sending, &destinations, &appended);
         state.follow(appended.position);
         self.free(state);
         Ok(Accepted { batch: appended.batch })

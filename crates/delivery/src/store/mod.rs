@@ -13,6 +13,7 @@ mod retention;
 mod sent;
 mod settings;
 mod subscriptions;
+mod together;
 mod viewing;
 mod volatile;
 
@@ -47,6 +48,8 @@ pub struct State {
     pub clients: Vec<records::ClientRecord>,
     pub outbox: Outbox,
     pub cursors: HashMap<Incoming, records::CursorRecord>,
+    /// The batches with the last records of cursors that have not changed since.
+    noted: HashMap<Incoming, u64>,
     /// The last opening heard from each sender.
     senders: HashMap<(u32, Id), Opening>,
     /// The ids under which receivers know the clients.
@@ -328,15 +331,6 @@ impl Store {
         }
     }
 
-    /// Logs a client's progress on an incoming stream. Returns the batch.
-    pub fn note(&self, state: &mut State, of: &Incoming) -> Result<u64, LogError> {
-        state.forget_attempts(of);
-        match state.cursors.get(of).map(records::CursorRecord::write) {
-            Some(cursor) => self.append(state, Urgency::Note, CURSOR, &[&cursor]),
-            None => Ok(0),
-        }
-    }
-
     fn append(
         &self,
         state: &mut State,
@@ -367,8 +361,8 @@ impl Checkpointer for State {
         for stream in self.outbox.iter() {
             add(STREAM, &[&stream.record.write()]);
         }
-        for cursor in self.cursors.values() {
-            add(CURSOR, &[&cursor.write()]);
+        for record in self.cursors.values().flat_map(records::CursorRecord::write_all) {
+            add(CURSOR, &[&record]);
         }
         for known in self.known.values() {
             add(KNOWN, &[&known.write()]);
@@ -436,8 +430,12 @@ impl State {
                 self.outbox.find_done(stream, &done);
             }
             CURSOR => {
-                let cursor = self.put_cursor(records::CursorRecord::read(payload)?);
+                let mut cursor = records::CursorRecord::read(payload)?;
                 let of = (cursor.client, cursor.sender, cursor.stream);
+                if let Some(before) = self.cursors.get(&of) {
+                    cursor.done.add_all(&before.done, u64::MAX);
+                }
+                self.put_cursor(cursor);
                 self.forget_attempts(&of);
             }
             KNOWN => {

@@ -8,7 +8,8 @@
 //! message  = flags %x00 count accepted ttl 1*destination body  ; kind 4, little-endian: u8 u8 u16 u64 u32
 //! destination = stream seq                                     ; u32 u64
 //! done     = stream done                                       ; kind 5: of an outgoing stream
-//! cursor   = client id stream opening name topic done          ; kind 6: of an incoming stream
+//! cursor   = client id stream opening name topic done          ; kind 6: of an incoming stream, in addition to what
+//!                                                              ; earlier records of it say
 //! known    = client receiver id opening                        ; kind 7: the id under which a receiver knows a client
 //! topics   = client count *topic version                       ; kind 8: what a client listens on
 //! sent     = client stream time count *(digest later receivers) ; kind 9: ids of sent messages; stream 0: of whole
@@ -24,7 +25,7 @@
 use pinnace_stream::RangeSet;
 
 use crate::wire::{
-    Bytes, FrameEntry, Id, NAME_MAX, Opening, put_counted, put_number, put_ranges, take_ranges,
+    Bytes, FrameEntry, Id, NAME_MAX, Opening, RANGES_MAX, put_counted, put_number, put_ranges, take_ranges,
 };
 
 pub const CLIENT: u8 = 2;
@@ -261,6 +262,19 @@ impl CursorRecord {
         put_counted(&mut to, self.topic.as_bytes());
         put_ranges(&mut to, &self.done);
         to
+    }
+
+    /// All of it: in several records, if it has more ranges than one record can have. The first ranges are in the last
+    /// record, which is the only one that earlier builds keep.
+    pub fn write_all(&self) -> Vec<Vec<u8>> {
+        let with = |ranges: &[(u64, u64)]| {
+            let done = RangeSet::new(0, ranges.to_vec()).unwrap_or_default();
+            CursorRecord { done, ..self.clone() }.write()
+        };
+        let further = self.done.later().chunks(RANGES_MAX).skip(1);
+        let mut records: Vec<Vec<u8>> = further.map(with).collect();
+        records.push(self.write());
+        records
     }
 
     pub fn read(payload: &[u8]) -> Option<CursorRecord> {

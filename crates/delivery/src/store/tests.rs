@@ -158,12 +158,10 @@ fn numbers_of_an_epoch_are_above_all_others() {
     }
 }
 
-#[test]
-fn who_only_receives_does_not_fill_the_disk() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+/// A store with a client that has opened an incoming stream.
+fn open_receiver(dir: &std::path::Path) -> (Store, Incoming) {
+    let (store, of) = (open(dir), (0, [2; 16], 7));
     store.claim("one", [1; 16]).unwrap();
-    let of = (0, [2; 16], 7);
     let (name, topic) = ("two".to_owned(), "news".to_owned());
     let cursor = records::CursorRecord {
         client: of.0,
@@ -175,9 +173,39 @@ fn who_only_receives_does_not_fill_the_disk() {
         done: RangeSet::default(),
     };
     store.lock().put_cursor(cursor);
+    (store, of)
+}
+
+/// More ranges than one record can have.
+#[test]
+fn progress_with_many_gaps_is_recovered_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, of) = open_receiver(dir.path());
+    let mut done = RangeSet::default();
+    (1..=3000).for_each(|number| done.add(2 * number, 2 * number));
+    let batch = store.note(&mut store.lock(), &of, &done).unwrap();
+    store.log().wait(batch, None).unwrap();
+    // What the log has is not written again, until the stream is opened again.
+    assert_eq!(store.note(&mut store.lock(), &of, &done), Ok(batch));
+    let cursor = store.lock().cursors[&of].clone();
+    store.lock().put_cursor(cursor);
+    assert_ne!(store.note(&mut store.lock(), &of, &done), Ok(batch));
+    drop(store);
+    // From the records, then from the checkpoint.
+    for _ in 0..2 {
+        let store = open(dir.path());
+        assert_eq!(store.lock().cursors[&of].done, done);
+    }
+}
+
+#[test]
+fn who_only_receives_does_not_fill_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, of) = open_receiver(dir.path());
     let mut noted = 0;
     while noted < 100_000 {
-        let outcome = store.note(&mut store.lock(), &of);
+        let done = RangeSet::new(noted + 1, Vec::new()).unwrap();
+        let outcome = store.note(&mut store.lock(), &of, &done);
         match outcome {
             Ok(_) => noted += 1,
             Err(LogError::NoRoom(_)) => store.log().wait_for_room(None).unwrap(),

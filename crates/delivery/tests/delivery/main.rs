@@ -22,3 +22,4 @@ mod secrecy;
 mod sharing;
 mod silence;
 mod statistics;
+mod together;

@@ -20,6 +20,7 @@ mod retries;
 #[allow(dead_code)]
 mod server;
 mod space;
+mod together;
 mod versions;
 
 /// The role of this process if another run of these tests started it.
@@ -33,6 +34,7 @@ fn role() {
         ("idle", _) => crowds::idle(&dir),
         ("holder", _) => names::hold(&dir, run),
         ("retry-sender", _) => retries::send(&dir),
+        ("worker", _) => together::work(&dir),
         ("clock-sender", _) => clocks::send(&dir),
         ("clock-receiver", _) => clocks::receive(&dir),
         (role, _) => panic!("there is no role {role}"),

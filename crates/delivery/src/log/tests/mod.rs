@@ -5,6 +5,7 @@
 
 mod endings;
 pub mod faulty;
+mod together;
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

@@ -40,7 +40,7 @@ const DELIVERY: &str = "
     pinnace_client_options_peer pinnace_client_options_set pinnace_client_pending pinnace_client_recv
     pinnace_client_run pinnace_client_send pinnace_client_send_all pinnace_client_send_async pinnace_client_send_to
     pinnace_client_start pinnace_client_subscribe pinnace_client_unsubscribe pinnace_client_wait
-    pinnace_client_wait_listeners
+    pinnace_client_wait_listeners pinnace_client_ack_and_send pinnace_client_ack_and_send_async
     pinnace_client_wait_pending pinnace_delivery_accepted_ms pinnace_delivery_ack pinnace_delivery_body
     pinnace_delivery_deliveries pinnace_delivery_dead_deliveries pinnace_delivery_dead_receiver
     pinnace_delivery_dead_reason pinnace_delivery_dead_topic pinnace_delivery_fail pinnace_delivery_from
