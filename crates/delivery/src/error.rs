@@ -4,11 +4,15 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use pinnace_engine::Invalid;
+
 use crate::client::Shortage;
 use crate::log::{Damage, Failure, LogError};
 use crate::peer_loop::Silence;
 use crate::registry::RegistryError;
 
+/// What a client lacks that does not connect to a peer for want of its public key.
+pub const NO_KEY: &str = "give its certificate by trust_file or --trust";
 /// The most damaged places that the error's text lists.
 const DAMAGE_SHOWN: usize = 4;
 
@@ -146,7 +150,7 @@ impl fmt::Display for Error {
             Error::NoRoom(None) => f.write_str("the disk is full, or a limit is reached"),
             Error::NoRoom(Some(shortage)) => write!(f, "no room: {shortage}"),
             Error::TimedOut => f.write_str("timed out"),
-            Error::TooLarge => f.write_str("larger than the limit"),
+            Error::TooLarge => f.write_str("larger than max_body, or than a store of this disk_limit can hold"),
             Error::TooLargeTogether(most) => {
                 write!(f, "messages that are sent with an acknowledgement have more than {most} bytes in all")
             }
@@ -172,6 +176,9 @@ impl fmt::Display for Error {
             }
             Error::PeerLacks { peer, feature } => {
                 write!(f, "{peer} is of an earlier version, without {feature}")
+            }
+            Error::Unreachable { peer, error: pinnace_engine::Error::Invalid(Invalid::Key) } => {
+                write!(f, "{peer} is not trusted here: {NO_KEY}")
             }
             Error::Unreachable { peer, error } => write!(f, "cannot connect to {peer}: {error}"),
         }

@@ -29,9 +29,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use pinnace_engine::{Error, Invalid};
 use pinnace_eventloop::{Next, Task};
 
 use crate::environment::{now, now_ms};
+use crate::error::NO_KEY;
 use crate::inbox::Inbox;
 use crate::log::LogError;
 use crate::registry::Members;
@@ -294,7 +296,10 @@ impl PeerLoop {
             }
             Err(error) => {
                 let of = (sender.number, name.to_owned());
-                let text = format!("{endpoint} cannot be connected to: {error}");
+                let text = match error {
+                    Error::Invalid(Invalid::Key) => format!("it is not trusted here: {NO_KEY}"),
+                    _ => format!("{endpoint} cannot be connected to: {error}"),
+                };
                 // Each change of the members tries again.
                 if self.unreachable.insert(of, text.clone()) != Some(text) {
                     self.notify(sender.number, &crate::Error::Unreachable { peer: name.to_owned(), error });
