@@ -1,4 +1,4 @@
-"""Producers and consumers: jobs go to the workers in turn, and each job is done by one worker."""
+"""Producers and consumers: each job goes to the first worker that is free, and is done by one."""
 from contextlib import ExitStack
 
 from pinnace import Client, Delivery
