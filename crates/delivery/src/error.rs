@@ -11,8 +11,9 @@ use crate::log::{Damage, Failure, LogError};
 use crate::peer_loop::Silence;
 use crate::registry::RegistryError;
 
-/// What a client lacks that does not connect to a peer for want of its public key.
+/// How a peer without a known public key is trusted.
 pub const NO_KEY: &str = "give its certificate by trust_file or --trust";
+
 /// The most damaged places that the error's text lists.
 const DAMAGE_SHOWN: usize = 4;
 

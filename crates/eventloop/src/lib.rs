@@ -123,7 +123,7 @@ struct Running<K: Task> {
 }
 
 impl<K: Task> EventLoop<K> {
-    /// Starts the thread. Errors: NoMemory, the thread could not be created; TooMany and others of descriptors.
+    /// Starts the thread. Errors: NoMemory, the thread could not be created; those of creating descriptors.
     pub fn start(name: &str) -> Result<EventLoop<K>, Error> {
         let (poller, bells) = (Arc::new(Poller::new()?), Arc::new(Bells::new()?));
         poller.add(PollTarget::Fd(bells.descriptor()), POLLIN, Source::Bells)?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::queue::Queue;
-use super::{Log, Shared, Step, committer, locked, spares};
+use super::{Log, Shared, Step, locked, spares};
 use crate::environment::now;
 use crate::signal::Signal;
 
@@ -182,6 +182,15 @@ impl Log {
         calls.into_iter().for_each(|call| call.deliver(&self.shared));
     }
 
+    /// Ends both, after writing and syncing everything gathered.
+    pub(super) fn end_duties(&self) {
+        let shared = &self.shared;
+        locked(&shared.queue).stop = true;
+        [Duty::Commit, Duty::Spares].into_iter().for_each(|duty| duty.signal(shared).tell());
+        shared.attendants.end();
+        all_due(shared, Duty::Commit);
+    }
+
     /// Does all work that is due in a log without threads. Returns when more is due.
     #[cfg(test)]
     pub fn step(&self) -> Option<Instant> {
@@ -192,18 +201,5 @@ impl Log {
         // A failed file is tried again by each call.
         let spare_at = all_due(&self.shared, Duty::Spares);
         spare_at.into_iter().chain(commit_at).min()
-    }
-}
-
-impl Drop for Log {
-    /// Writes and syncs everything gathered, then seals the last segment.
-    fn drop(&mut self) {
-        let shared = &self.shared;
-        locked(&shared.queue).stop = true;
-        [Duty::Commit, Duty::Spares].into_iter().for_each(|duty| duty.signal(shared).tell());
-        shared.attendants.end();
-        all_due(shared, Duty::Commit);
-        committer::close(shared);
-        self.end_guard();
     }
 }

@@ -442,3 +442,12 @@ impl Log {
         Position { segment, at: format::PAGE as u32 }
     }
 }
+
+impl Drop for Log {
+    /// Writes and syncs everything gathered, then seals the last segment.
+    fn drop(&mut self) {
+        self.end_duties();
+        committer::close(&self.shared);
+        self.end_guard();
+    }
+}

@@ -74,8 +74,9 @@ pub struct OutgoingStatistics {
     pub assigned: u64,
     /// Messages accepted from calls, from the stream of another receiver, or from what was kept for later subscribers.
     pub accepted: u64,
-    /// Messages put on a connection for the first time, and again after a connection was lost. Since the client was
-    /// started; after a restart what is sent again counts as the first time.
+    /// Messages put on a connection for the first time, and again after a connection was lost, since the client was
+    /// started. A message that follows a later one of its stream counts as sent again, even if it was never sent;
+    /// after a restart all others count as sent for the first time.
     pub sent: u64,
     pub sent_again: u64,
     /// Messages that the receiver has handled.
