@@ -1,11 +1,13 @@
 //! Clients that were removed: their last progress is logged, and acknowledged once it is on the disk.
 
+use std::collections::HashSet;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use super::inward::Inward;
 use super::{PeerLoop, TURN};
 use crate::environment::now;
+use crate::store::records::Receiver;
 
 /// How long a client waits for its last acknowledgements: first for the disk, then for sending.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -38,7 +40,34 @@ impl PeerLoop {
             let batch = inward.note_last(&self.store);
             self.leaving.push(Leaving { inward, batch, until: now() + LAST_WORD, done: done.clone() });
         }
+        // Without the record, the next opening waits until these receivers have reported.
+        let _ = self.store.end_with(client, &self.busy_receivers(client));
         self.outward.remove_client(client);
+    }
+
+    /// The receivers that may have messages to one that a client has sent.
+    fn busy_receivers(&self, client: u32) -> HashSet<String> {
+        let state = self.store.lock();
+        let own = state.outbox.iter().filter(|of| of.record.client == client);
+        let shared: Vec<(u32, bool)> = own
+            .filter(|of| matches!(of.record.receiver, Receiver::Anyone))
+            .map(|of| (of.record.number, of.pending() > 0))
+            .collect();
+        let known = state.known_receivers(client);
+        drop(state);
+        let mut busy = HashSet::new();
+        for (stream, is_pending) in shared {
+            match self.outward.shared.get(&stream) {
+                Some(shared) => busy.extend(shared.unreported().iter().cloned()),
+                // Its receivers were not looked for.
+                None if is_pending => busy.extend(known.iter().cloned()),
+                None => {}
+            }
+            let loaded = self.outward.loads(stream).into_iter().filter(|(_, load)| *load > 0);
+            let peers = loaded.filter_map(|(index, _)| self.outward.peers.get(index)?.as_ref());
+            busy.extend(peers.map(|peer| peer.name.clone()));
+        }
+        busy
     }
 
     /// Ends the clients whose last progress is on the disk, or waited too long for it.

@@ -5,6 +5,8 @@
 //! does not know that opening as its own, it takes a new id towards this receiver, and sends its pending messages under
 //! that id.
 
+use std::collections::HashSet;
+
 use pinnace_stream::RangeSet;
 
 use super::records::{self, CLIENT, KNOWN};
@@ -63,7 +65,7 @@ impl Store {
         let Some(client) = state.outbox.get(stream).map(|of| of.record.client) else { return Ok(()) };
         let of = (client, receiver.to_owned());
         let (id, opening) = (state.id_for(of.0, &of.1), state.clients[of.0 as usize].opening());
-        self.put_known(state, records::Known { client: of.0, receiver: of.1, id, opening })
+        self.put_known(state, records::Known { client: of.0, receiver: of.1, id, opening, idle_at: 0 })
     }
 
     /// Records that a receiver may have messages that a client has sent.
@@ -72,14 +74,28 @@ impl Store {
             return Ok(());
         }
         let (id, opening) = (state.id_for(client, receiver), Opening::default());
-        self.put_known(state, records::Known { client, receiver: receiver.to_owned(), id, opening })
+        let receiver = receiver.to_owned();
+        self.put_known(state, records::Known { client, receiver, id, opening, idle_at: 0 })
     }
 
     /// Gives a client a new id towards one receiver.
     pub fn part(&self, state: &mut State, client: u32, receiver: &str) -> Result<(), LogError> {
         let id = random()?;
         let receiver = receiver.to_owned();
-        self.put_known(state, records::Known { client, receiver, id, opening: Opening::default() })
+        let opening = Opening::default();
+        self.put_known(state, records::Known { client, receiver, id, opening, idle_at: 0 })
+    }
+
+    /// Records that a client ends in order while all receivers but these have no message of it. Its next opening does
+    /// not wait for them.
+    pub fn end_with(&self, client: u32, busy: &HashSet<String>) -> Result<(), LogError> {
+        let mut state = self.lock();
+        let epoch = state.clients[client as usize].opening().epoch;
+        let own = state.known.values().filter(|known| known.client == client);
+        let idle: Vec<records::Known> =
+            own.filter(|known| !busy.contains(&known.receiver)).cloned().collect();
+        idle.into_iter()
+            .try_for_each(|known| self.put_known(&mut state, records::Known { idle_at: epoch, ..known }))
     }
 
     fn put_known(&self, state: &mut State, known: records::Known) -> Result<(), LogError> {
@@ -93,10 +109,12 @@ impl Store {
 }
 
 impl State {
-    /// The receivers that may have messages that a client of this store has sent.
+    /// The receivers that may have messages that a client of this store has sent before its present opening.
     pub fn known_receivers(&self, client: u32) -> Vec<String> {
-        let own = self.known.keys().filter(|(of, _)| *of == client);
-        own.map(|(_, receiver)| receiver.clone()).collect()
+        let epoch = self.clients[client as usize].opening().epoch;
+        let was_idle = |known: &records::Known| known.idle_at > 0 && known.idle_at + 1 == epoch;
+        let own = self.known.values().filter(|known| known.client == client && !was_idle(known));
+        own.map(|known| known.receiver.clone()).collect()
     }
 
     /// The id under which a receiver knows a client of this store.

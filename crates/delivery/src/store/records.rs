@@ -10,7 +10,8 @@
 //! done     = stream done                                       ; kind 5: of an outgoing stream
 //! cursor   = client id stream opening name topic done          ; kind 6: of an incoming stream, in addition to what
 //!                                                              ; earlier records of it say
-//! known    = client receiver id opening                        ; kind 7: the id under which a receiver knows a client
+//! known    = client receiver id opening [idle]                 ; kind 7: the id under which a receiver knows a client;
+//!                                                              ; the opening at whose end it had no message
 //! topics   = client count *topic version                       ; kind 8: what a client listens on
 //! sent     = client stream time count *(digest later receivers) ; kind 9: ids of sent messages; stream 0: of whole
 //!                                                                ; ones, else of one that has begun there (`sent.rs`)
@@ -127,6 +128,8 @@ pub struct Known {
     pub id: Id,
     /// The last opening in which the receiver has recorded its progress.
     pub opening: Opening,
+    /// The last opening at whose orderly end it had no message of the client; 0: none.
+    pub idle_at: u64,
 }
 
 /// A message in the log.
@@ -298,6 +301,9 @@ impl Known {
         put_counted(&mut to, self.receiver.as_bytes());
         to.extend_from_slice(&self.id);
         self.opening.put(&mut to);
+        if self.idle_at > 0 {
+            put_number(&mut to, self.idle_at);
+        }
         to
     }
 
@@ -308,6 +314,7 @@ impl Known {
             receiver: name(&mut from)?,
             id: from.array()?,
             opening: Opening::take(&mut from)?,
+            idle_at: from.number().unwrap_or(0),
         })
     }
 }

@@ -194,6 +194,24 @@ fn what_a_worker_has_stays_there_when_the_sender_starts_anew() {
     assert_eq!(later.iter().map(Vec::len).sum::<usize>(), 2, "{later:?}: nothing came twice");
 }
 
+#[test]
+fn a_worker_that_had_nothing_when_the_sender_ended_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |name: &str, topic: &str| member(dir.path(), name, topic).start().unwrap();
+    let (workers, sender) = (["a", "b"].map(|name| start(name, "work")), start("sender", "done"));
+    sender.wait_listeners("work", 2, soon()).unwrap();
+    send_numbers(&sender, 20);
+    is_exact(&work(&[(&workers[0], Duration::ZERO), (&workers[1], Duration::ZERO)], &sender), 20);
+    drop((sender, workers));
+    // An opening in which neither is there changes nothing.
+    send_numbers(&start("sender", "done"), 1);
+    let (worker, sender) = (start("a", "work"), start("sender", "done"));
+    // Less than `reassign_after`.
+    let delivery = worker.recv(Some(Instant::now() + Duration::from_secs(10))).unwrap();
+    delivery.ack();
+    sender.wait_pending(0, soon()).unwrap();
+}
+
 /// A receiver of the topics "bad" and "good", and a sender of large messages to all.
 fn two_topics(dir: &Path, pause: Duration) -> (Client, Client) {
     let receiver = member(dir, "receiver", "bad").retry(pause, pause).start().unwrap();

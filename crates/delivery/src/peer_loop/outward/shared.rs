@@ -435,6 +435,11 @@ impl Outward {
 }
 
 impl SharedStream {
+    /// Receivers that may have messages of the sender's earlier process, and have not reported.
+    pub fn unreported(&self) -> &[String] {
+        &self.unreported
+    }
+
     /// Returns true if a receiver with the feature is connected.
     pub fn has_receivers(&self) -> bool {
         self.dispatch.connected().next().is_some()
