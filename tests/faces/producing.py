@@ -10,6 +10,15 @@ TO_ONE = (0, "-")
 TO_ALL = (1, "-")
 
 
+def chain(open_driver, *options):
+    """A driver with a sender, a worker with these options, and a printer for the worker's invoices."""
+    driver = open_driver()
+    driver.start("sender", "s")
+    driver.start("worker", "orders", *options)
+    driver.start("printer", "invoices")
+    return driver
+
+
 def order(driver, text="=order"):
     driver.tell("send", "sender", "orders", text)
     return driver.recv("worker")
@@ -42,10 +51,7 @@ def results_follow_from_a_message(open_driver):
 
 
 def what_is_refused_acknowledges_nothing(open_driver):
-    driver = open_driver()
-    driver.start("sender", "s")
-    driver.start("worker", "orders", "disk_limit=16777216")
-    driver.start("printer", "invoices")
+    driver = chain(open_driver, "disk_limit=16777216")
     got = order(driver)
     good = ("invoices", "=good", *TO_ONE)
     refused(errno.EINVAL, together, driver, got, *good, "t" * 251, "=bad", *TO_ONE)
@@ -63,10 +69,7 @@ def what_is_refused_acknowledges_nothing(open_driver):
 
 
 def what_no_longer_counts_sends_nothing(open_driver):
-    driver = open_driver()
-    driver.start("sender", "s")
-    driver.start("worker", "orders", "ack_within_ms=20")
-    driver.start("printer", "invoices")
+    driver = chain(open_driver, "ack_within_ms=20")
     late = order(driver)
     again = driver.recv("worker")
     refused(errno.ESTALE, together, driver, late, "invoices", "=late", *TO_ONE, reason="no longer counts")
@@ -79,10 +82,7 @@ def what_no_longer_counts_sends_nothing(open_driver):
 
 def what_was_accepted_is_settled(open_driver):
     """Its time is over before the disk has it, at the latest after some attempts."""
-    driver = open_driver()
-    driver.start("sender", "s")
-    driver.start("worker", "orders")
-    driver.start("printer", "invoices")
+    driver = chain(open_driver)
     for sent in range(1, 1000):
         got = order(driver)
         try:
@@ -101,10 +101,7 @@ def what_was_accepted_is_settled(open_driver):
 
 
 def a_message_with_an_id_that_was_sent_is_sent_once(open_driver):
-    driver = open_driver()
-    driver.start("sender", "s")
-    driver.start("worker", "orders")
-    driver.start("printer", "invoices")
+    driver = chain(open_driver)
     for _ in range(2):
         together(driver, order(driver), "invoices", "=one", 0, "invoice-1", "invoices", "=one", 0, "invoice-1")
     driver.take("printer", "=one")
