@@ -39,6 +39,15 @@ pub fn credit_limits(window: u64, overdraft: u64) -> (u64, u64) {
     (window, overdraft)
 }
 
+/// The most ranges of a set in one frame or record; a simulation substitutes its own.
+pub fn ranges_limit(most: usize) -> usize {
+    #[cfg(test)]
+    if let Some(limit) = simulated::ranges_limit() {
+        return limit.min(most);
+    }
+    most
+}
+
 /// The environment of a simulation, which runs on one thread.
 #[cfg(test)]
 pub mod simulated {
@@ -56,6 +65,7 @@ pub mod simulated {
         skew_ms: i64,
         random: u64,
         window: u64,
+        ranges_limit: usize,
     }
 
     /// How far a window may be exceeded: by a message, or by a run of messages that are held in memory.
@@ -77,6 +87,7 @@ pub mod simulated {
                 skew_ms: 0,
                 random: seed,
                 window: u64::MAX,
+                ranges_limit: usize::MAX,
             }));
             Simulation(())
         }
@@ -128,6 +139,14 @@ pub mod simulated {
 
     pub fn set_window(window: u64) {
         with_state(|this| this.window = window);
+    }
+
+    pub fn ranges_limit() -> Option<usize> {
+        CURRENT.get().map(|this| this.ranges_limit)
+    }
+
+    pub fn set_ranges_limit(limit: usize) {
+        with_state(|this| this.ranges_limit = limit);
     }
 
     pub fn random<const N: usize>() -> Option<[u8; N]> {

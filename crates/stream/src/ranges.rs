@@ -16,6 +16,9 @@
 //! assert_eq!((done.all_upto(), done.later()), (6, &[][..]));
 //! ```
 
+/// Adding more ranges than this is faster by merging the lists.
+const FEW: usize = 4;
+
 /// Numbers from 1 on: those up to `upto`, and the ranges of `later`. These are sorted, do not touch each other, and
 /// begin after `upto + 1`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -106,8 +109,28 @@ impl RangeSet {
     /// Adds all numbers of `other` up to `most`.
     pub fn add_all(&mut self, other: &RangeSet, most: u64) {
         self.add_upto(other.upto.min(most));
-        for (first, last) in &other.later {
-            self.add(*first, (*last).min(most));
+        if other.later.len() <= FEW {
+            return other.later.iter().for_each(|(first, last)| self.add(*first, (*last).min(most)));
+        }
+        let own = std::mem::take(&mut self.later);
+        self.later.reserve(own.len() + other.later.len());
+        let (mut own, mut others) = (own.into_iter().peekable(), other.later.iter().copied().peekable());
+        while let Some(next) = others.peek().or(own.peek()).copied() {
+            let (first, last) = match own.next_if(|range| *range <= next) {
+                Some(range) => range,
+                None => others.next().map_or(next, |(first, last)| (first, last.min(most))),
+            };
+            self.append(first, last);
+        }
+    }
+
+    /// Adds a range that does not begin before the last one.
+    fn append(&mut self, first: u64, last: u64) {
+        let end = self.later.last_mut().map_or(&mut self.upto, |range| &mut range.1);
+        if first <= end.saturating_add(1) {
+            *end = last.max(*end);
+        } else if first <= last {
+            self.later.push((first, last));
         }
     }
 
@@ -139,17 +162,24 @@ impl RangeSet {
     /// Its numbers that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &RangeSet) -> RangeSet {
-        let mut rest = RangeSet::default();
-        for (begin, last) in self.iter() {
-            let mut first = begin;
-            let met = other.iter().skip_while(|range| range.1 < begin).take_while(|range| range.0 <= last);
-            for (start, end) in met {
-                rest.add(first, start.saturating_sub(1));
-                first = end.saturating_add(1);
+        let (mut rest, mut others) = (RangeSet::default(), other.iter().peekable());
+        for (mut first, last) in self.iter() {
+            while let Some((start, end)) = others.next_if(|range| range.1 <= last) {
+                rest.add(first, last.min(start.saturating_sub(1)));
+                first = first.max(end.saturating_add(1));
             }
-            rest.add(first, last);
+            // The next one may reach into further ranges.
+            let until = others.peek().map_or(last, |range| last.min(range.0.saturating_sub(1)));
+            rest.add(first, until);
         }
         rest
+    }
+
+    /// Sets that together have its numbers: each with the same `all_upto`, and at most `most` ranges after it.
+    pub fn split(&self, most: usize) -> impl Iterator<Item = RangeSet> + '_ {
+        let count = self.later.len().div_ceil(most).max(1);
+        let parts = (0..count).map(move |at| self.later.iter().skip(at * most).take(most));
+        parts.map(|part| RangeSet { upto: self.upto, later: part.copied().collect() })
     }
 
     fn normalize(&mut self) {
@@ -201,6 +231,22 @@ mod tests {
             let rest: BTreeSet<u64> = one.difference(&other).copied().collect();
             let (one, other) = (set(&one), set(&other));
             assert_eq!(one.without(&other), set(&rest));
+            for most in [0, 1, 20, 40] {
+                let mut all = one.clone();
+                all.add_all(&other, most);
+                let mut sum = one.clone();
+                (1..=most).filter(|number| other.contains(*number)).for_each(|number| sum.add(number, number));
+                assert_eq!(all, sum, "{one:?} and {other:?} up to {most}");
+            }
+            for most in 1..4 {
+                let mut all = RangeSet::default();
+                for part in one.split(most) {
+                    assert!(part.later().len() <= most);
+                    assert_eq!(RangeSet::new(part.all_upto(), part.later().to_vec()).as_ref(), Some(&part));
+                    all.add_all(&part, u64::MAX);
+                }
+                assert_eq!(all, one);
+            }
             assert_eq!(one.without(&other).count(), rest.len() as u64);
             assert_eq!(one.without(&other).first(), rest.first().copied());
             for number in 0..41 {

@@ -105,10 +105,8 @@ impl Waiting {
         let Aside { message, .. } = self.counts.aside.take_if(|aside| aside.is_recorded)?;
         let index = message.parts.first().frame.origin.flow;
         if self.flows[index].acceptance.done().contains(message.parts.last_seq()) {
-            if message.watch.is_none() {
-                // The sender has dropped it meanwhile, and no late handler has finished it.
-                self.credit(&message);
-            }
+            // The sender has dropped it meanwhile, or a late handler has finished it.
+            self.credit(&message);
         } else {
             self.flows[index].again.push_front(Message { deliveries: message.deliveries - 1, ..message });
         }
@@ -228,9 +226,10 @@ impl Inbox {
         counts.recorded.remove(&key_of(&message));
         // It may come again.
         counts.loaded.insert(key_of(&message), message.deliveries);
-        state.credit(&message);
         self.count(state, &message);
-        (state.flows[index].return_one(message), None)
+        let held = state.flows[index].return_one(message);
+        self.pay(state, index);
+        (held, None)
     }
 
     /// Returns true if a message is set aside.

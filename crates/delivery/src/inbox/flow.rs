@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ThreadId;
 use std::time::Instant;
 
@@ -60,12 +61,20 @@ pub struct Message {
     pub parts: Parts,
     /// Its deliveries, including this one; those before this process as far as they were recorded.
     pub deliveries: u32,
-    /// The key of this delivery's time limit, if it has one.
-    pub watch: Option<u64>,
+    /// This delivery's time limit, if it has one.
+    pub limit: Option<TimeLimit>,
     /// The number up to which no message of its stream is delivered again.
     pub settled: u64,
     /// The thread of the handler that has it, if a handler has it.
     pub handler: Option<ThreadId>,
+}
+
+/// The time limit of a delivery.
+#[derive(Clone)]
+pub struct TimeLimit {
+    pub key: u64,
+    /// The credit of the message was returned. All deliveries of the message share it.
+    pub is_paid: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
@@ -99,6 +108,14 @@ impl Message {
     /// Bytes of its body.
     pub fn bytes(&self) -> u64 {
         self.parts.as_slice().iter().map(|part| part.body().len() as u64).sum()
+    }
+
+    /// The credit to return for it, and to which sender. None: it was returned, or parts have none.
+    pub fn take_credit(&self) -> Option<(Id, u64)> {
+        let Parts::One(part) = &self.parts else { return None };
+        let is_paid = self.limit.as_ref().map(|limit| &limit.is_paid);
+        let was_paid = is_paid.is_some_and(|is_paid| is_paid.swap(true, Ordering::Relaxed));
+        (!was_paid).then(|| (part.frame.origin.of.1, part.cost()))
     }
 
     #[cfg(test)]
@@ -164,6 +181,9 @@ impl Flow {
 
     /// Marks what the sender no longer has as done. Returns false if all of it was done.
     pub fn mark_gone(&mut self, gone: &RangeSet) -> bool {
+        if let Some(shared) = &mut self.shared {
+            shared.known.add_all(gone, u64::MAX);
+        }
         if gone.iter().all(|(first, last)| self.acceptance.done().contains_all(first, last)) {
             return false;
         }
@@ -288,11 +308,7 @@ impl Flow {
         while let Some(mut message) = self.again.pop_front() {
             if self.acceptance.done().contains(message.parts.last_seq()) {
                 // The sender has dropped it meanwhile; or, if it had a time limit, a late handler has finished it.
-                if let Parts::One(part) = &message.parts
-                    && message.watch.is_none()
-                {
-                    self.unpaid.push((part.frame.origin.of.1, part.cost()));
-                }
+                self.unpaid.extend(message.take_credit());
                 continue;
             }
             // One that was given back may never have reached a handler.
@@ -310,8 +326,8 @@ impl Flow {
             }
             let is_done = |part: &Arrived| self.acceptance.done().contains(part.seq);
             if parts.as_slice().iter().all(|part| !part.is_expired(&now_ms) && !is_done(part)) {
-                let (watch, handler) = (None, None);
-                return Some(Message { parts, deliveries: 1, watch, settled: self.settled, handler });
+                let (limit, handler) = (None, None);
+                return Some(Message { parts, deliveries: 1, limit, settled: self.settled, handler });
             }
             match parts.as_slice().iter().any(is_done) {
                 true => self.drop_done(&parts),

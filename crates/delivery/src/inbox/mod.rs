@@ -218,14 +218,15 @@ impl Inbox {
         }
     }
 
-    /// Records that what is done of a stream up to `upto` is final. Returns what is to be announced with that.
-    pub fn note_done(&self, of: &Incoming, upto: u64) -> Option<Want> {
+    /// Records that what is `done` of a stream is final, and acknowledged. Returns what is to be announced with that.
+    pub fn note_done(&self, of: &Incoming, done: &RangeSet) -> Option<Want> {
         let mut state = self.lock();
         let index = state.by_stream.get(of).copied()?;
         let flow = &mut state.flows[index];
-        // Of a shared stream, the sender says which numbers no receiver gets again.
-        if flow.shared.is_none() {
-            flow.settled = flow.settled.max(upto);
+        match &mut flow.shared {
+            // The sender says which numbers no receiver gets again.
+            Some(shared) => shared.known.add_all(done, u64::MAX),
+            None => flow.settled = flow.settled.max(done.all_upto()),
         }
         flow.want()
     }
@@ -384,7 +385,9 @@ impl Inbox {
     /// Restarts a handler's time limit.
     pub fn go_on(&self, message: &Message) {
         let (mut state, within) = (self.lock(), self.retry.within);
-        let (Some(watch), Some(within)) = (message.watch, within) else { return };
+        let (Some(watch), Some(within)) = (message.limit.as_ref().map(|limit| limit.key), within) else {
+            return;
+        };
         let until = now() + within;
         if let Some(out) = state.out.get_mut(&watch) {
             let before = std::mem::replace(&mut out.until, until);

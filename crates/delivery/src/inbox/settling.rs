@@ -4,6 +4,7 @@ use std::sync::MutexGuard;
 
 use pinnace_stream::RangeSet;
 
+use super::flow::TimeLimit;
 use super::{Inbox, Message, Waiting};
 use crate::environment::now;
 
@@ -20,9 +21,11 @@ impl Waiting {
     /// Returns true if an acknowledgement of a message that was handed out counts: its time limit is not over, and it
     /// is not done.
     fn counts_still(&self, message: &Message) -> bool {
-        let is_in_time = |watch: u64| self.out.get(&watch).is_some_and(|out| out.until > now());
+        let is_in_time = |limit: &TimeLimit| self.out.get(&limit.key).is_some_and(|out| out.until > now());
         let done = self.flows[message.parts.first().frame.origin.flow].acceptance.done();
-        !self.is_void && message.watch.is_none_or(is_in_time) && !done.contains(message.parts.last_seq())
+        !self.is_void
+            && message.limit.as_ref().is_none_or(is_in_time)
+            && !done.contains(message.parts.last_seq())
     }
 }
 
@@ -60,21 +63,16 @@ impl Inbox {
     fn ack_in(&self, state: &mut MutexGuard<'_, Waiting>, message: &Message) {
         let index = message.parts.first().frame.origin.flow;
         self.note_settled(state, message);
-        let is_last_copy = state.take_back(message);
+        state.take_back(message);
         state.counts.settle(message);
-        if state.flows[index].acceptance.done().contains(message.parts.last_seq()) {
-            // The sender has dropped it meanwhile; or, if there is another copy, a late handler has finished it.
-            if is_last_copy {
-                state.credit(message);
-                self.tell_once(state);
-            }
-            return;
-        }
-        let flow = &mut state.flows[index];
-        flow.counts.acknowledged += 1;
-        message.parts.as_slice().iter().for_each(|part| flow.finish(part));
         state.credit(message);
-        state.note(index);
+        let flow = &mut state.flows[index];
+        // Otherwise the sender has dropped it meanwhile, or another handler has finished it.
+        if !flow.acceptance.done().contains(message.parts.last_seq()) {
+            flow.counts.acknowledged += 1;
+            message.parts.as_slice().iter().for_each(|part| flow.finish(part));
+            state.note(index);
+        }
         self.tell_once(state);
     }
 }

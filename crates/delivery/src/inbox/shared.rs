@@ -9,7 +9,7 @@ use super::flow::{Flow, Message, Taken};
 use super::{Arrived, Frame, GivenUp, Inbox, Origin, Outcome, Waiting};
 use crate::environment::now;
 use crate::store::Incoming;
-use crate::wire::{BEGINS, Data, ENDS};
+use crate::wire::{BEGINS, Data, ENDS, split};
 
 /// What a flow of a shared stream has in addition.
 #[derive(Default)]
@@ -17,6 +17,8 @@ pub struct SharedPart {
     pull: Pull,
     /// The numbers that have arrived and were not returned, and those that are done.
     pub(super) arrived: RangeSet,
+    /// What is done as far as the sender knows: it was acknowledged, or the sender has said so.
+    pub(super) known: RangeSet,
     /// The frame of which a message was handed out last: the address of its bytes.
     last_frame: usize,
     /// The flow is listed in `InboxNews::asking`.
@@ -38,7 +40,7 @@ pub struct Held {
     pub of: Incoming,
     pub generation: u64,
     pub wanted: u64,
-    /// What waits, is handled, or is done.
+    /// What waits or is handled, and what is done and may be unknown to the sender.
     pub held: RangeSet,
     /// What is certainly done.
     pub done: RangeSet,
@@ -96,11 +98,23 @@ impl Flow {
 
     /// Begins a generation. `wanted`: the messages asked for at first, if none waits.
     fn report(&mut self, wanted: u64, done: RangeSet) -> Option<Held> {
+        let held = self.held()?;
         let waiting = self.waiting();
         let wanted = if waiting == 0 { wanted } else { 0 };
         let shared = self.shared.as_mut()?;
         let (generation, wanted) = shared.pull.restart(waiting, wanted);
-        Some(Held { of: self.origin.of, generation, wanted, held: shared.arrived.clone(), done })
+        Some(Held { of: self.origin.of, generation, wanted, held, done })
+    }
+
+    /// What is reported as held. If that is too much for a frame, the last messages are returned.
+    fn held(&mut self) -> Option<RangeSet> {
+        let shared = self.shared.as_ref()?;
+        let all = shared.arrived.without(&shared.known);
+        let first = split(&all).next()?;
+        if first != all {
+            self.return_some(|part| part.seq <= first.last());
+        }
+        Some(first)
     }
 
     /// Drops the messages that wait, except those that `keeps` selects, as if they had never arrived.
@@ -132,6 +146,7 @@ impl Flow {
         let mut returned = RangeSet::default();
         for message in put_off.into_iter().chain(self.again.drain(..)) {
             message.parts.as_slice().iter().for_each(|part| returned.add(part.seq, part.seq));
+            self.unpaid.extend(message.take_credit());
         }
         if let Some(shared) = &mut self.shared {
             shared.arrived = shared.arrived.without(&returned.without(self.acceptance.done()));
@@ -175,17 +190,19 @@ impl Inbox {
             state.shared.push(index);
             // The sender may have opened it to this client alone before.
             let arrived = state.flows[index].all_arrived();
-            state.flows[index].shared = Some(SharedPart { arrived, ..SharedPart::default() });
+            // What was handled since may not be on the disk yet: it is logged first, and acknowledged then.
+            let known = if is_new { noted.clone() } else { RangeSet::default() };
+            state.flows[index].shared = Some(SharedPart { arrived, known, ..SharedPart::default() });
         }
         let flow = &mut state.flows[index];
         flow.mark_gone(noted);
         flow.settled = flow.settled.max(gone.all_upto());
         flow.mark_gone(gone);
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
-        // What was handled since may not be on the disk yet: it is logged first, and acknowledged then.
-        let done = if is_new { flow.acceptance.done().clone() } else { gone.clone() };
-        let held = flow.report(1, done);
+        let known = flow.shared.as_ref().map(|shared| shared.known.clone()).unwrap_or_default();
+        let held = flow.report(1, known);
         let origin = flow.origin.clone();
+        self.pay(&mut state, index);
         state.note(index);
         self.tell_once(&mut state);
         (origin, held, given_up)
@@ -204,7 +221,10 @@ impl Inbox {
 
     /// A frame was lost: what has arrived is reported.
     pub fn report(&self, origin: &Origin) -> Option<Held> {
-        self.lock().flows[origin.flow].report(1, RangeSet::default())
+        let mut state = self.lock();
+        let held = state.flows[origin.flow].report(1, RangeSet::default());
+        self.pay(&mut state, origin.flow);
+        held
     }
 
     /// Other receivers have these numbers: drops those that wait.
@@ -256,7 +276,7 @@ impl Inbox {
     }
 
     /// Returns the credit of messages that need no handling.
-    fn pay(&self, state: &mut MutexGuard<'_, Waiting>, index: usize) {
+    pub(super) fn pay(&self, state: &mut MutexGuard<'_, Waiting>, index: usize) {
         for (sender, bytes) in std::mem::take(&mut state.flows[index].unpaid) {
             state.news.pay_back(sender, bytes);
             self.tell_once(state);

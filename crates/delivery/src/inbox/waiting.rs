@@ -9,7 +9,7 @@ use pinnace_stream::RoundRobin;
 
 use super::attempts::Counts;
 use super::counts::FlowCounts;
-use super::flow::{Flow, Message, Parts};
+use super::flow::{Flow, Message, TimeLimit};
 use super::in_hand::InHand;
 use super::readiness::Readiness;
 use super::{InboxNews, Origin};
@@ -100,7 +100,8 @@ impl Waiting {
     /// Starts a handler's time limit for a message.
     pub fn watch(&mut self, message: &mut Message, until: Instant) {
         self.last_watch += 1;
-        message.watch = Some(self.last_watch);
+        let is_paid = message.limit.take().map(|limit| limit.is_paid).unwrap_or_default();
+        message.limit = Some(TimeLimit { key: self.last_watch, is_paid });
         self.out.insert(self.last_watch, Out { message: message.clone(), until });
         self.limits.insert((until, self.last_watch));
     }
@@ -113,7 +114,7 @@ impl Waiting {
 
     /// Ends a handler's time limit for a message. False: it had expired.
     pub fn take_back(&mut self, message: &Message) -> bool {
-        message.watch.is_none_or(|watch| self.take_out(watch).is_some())
+        message.limit.as_ref().is_none_or(|limit| self.take_out(limit.key).is_some())
     }
 
     pub fn put_off(&mut self, delay: Duration, message: Message) {
@@ -149,8 +150,8 @@ impl Waiting {
 
     /// Returns the credit of a whole message to its sender. That of parts was returned on arrival.
     pub fn credit(&mut self, message: &Message) {
-        if let Parts::One(part) = &message.parts {
-            self.news.pay_back(part.frame.origin.of.1, part.cost());
+        if let Some((sender, cost)) = message.take_credit() {
+            self.news.pay_back(sender, cost);
         }
     }
 

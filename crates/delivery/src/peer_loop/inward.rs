@@ -17,7 +17,7 @@ use crate::environment::{credit_limits, now};
 use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
 use crate::log::Urgency;
 use crate::store::{Attempt, Incoming, RetainLimits, Store, records};
-use crate::wire::{Features, FromReceiver, FromSender, Id, Opening, Refusal, WINDOW, answer_to};
+use crate::wire::{Features, FromReceiver, FromSender, Id, Opening, Refusal, WINDOW, answer_to, split};
 
 /// The shortest time between two writes of a receiver's progress: each syncs the disk, which delays others. After a
 /// crash, messages handled in this time are delivered again.
@@ -217,7 +217,10 @@ impl Inward {
             self.inbox.set_reports_expired(&origin, session.wants_expired);
             session.streams.insert(stream, origin);
         }
+        let mut sets = split(&done);
+        let done = sets.next().unwrap_or_default();
         self.say(from, &FromReceiver::Cursor { stream, received, done });
+        sets.for_each(|done| self.say(from, &FromReceiver::Ack { stream, done }));
         for (last, given_up) in given_up {
             self.say_final(from, stream, last, given_up);
         }
@@ -306,7 +309,7 @@ impl Inward {
                 (None, _) if to_note => self.unnoted.push((of, done)),
                 (None, Some((batch, ..))) => self.noted.push((*batch, of, done)),
                 // The sender holds the messages in memory: acknowledge without logging.
-                (None, None) => self.acknowledge_one(&of, done),
+                (None, None) => self.acknowledge_one(&of, &done),
             }
         }
         for counted in news.counted {
@@ -382,7 +385,7 @@ impl Inward {
         }
         let ready: Vec<(u64, Incoming, RangeSet)> = ready;
         for (_, of, done) in ready {
-            self.acknowledge_one(&of, done);
+            self.acknowledge_one(&of, &done);
         }
         if self.to_report && self.noted.is_empty() && self.unnoted.is_empty() {
             self.to_report = false;
@@ -390,10 +393,10 @@ impl Inward {
         }
     }
 
-    fn acknowledge_one(&self, of: &Incoming, done: RangeSet) {
-        let want = self.inbox.note_done(of, done.all_upto());
+    fn acknowledge_one(&self, of: &Incoming, done: &RangeSet) {
+        let want = self.inbox.note_done(of, done);
         if let Some(from) = self.session_of(of) {
-            self.say(from, &FromReceiver::Ack { stream: of.2, done });
+            split(done).for_each(|done| self.say(from, &FromReceiver::Ack { stream: of.2, done }));
         }
         want.into_iter().for_each(|want| self.say_want(want));
     }

@@ -183,9 +183,9 @@ impl Outward {
         }
         let Some(gone) = self.recorded_done(store, stream, Untold::Open) else { return };
         let Some(lane) = self.lanes.lane(stream) else { return };
-        let open = FromSender::Open { stream: u64::from(stream), topic: &lane.data().topic, gone };
         if let Some(peer) = self.peers[lane.peer()].as_mut() {
-            peer.send(Outgoing::Bytes(&open.write()));
+            let (stream, topic) = (u64::from(stream), &lane.data().topic);
+            peer.send_gone(stream, &gone, |gone| FromSender::Open { stream, topic, gone });
         }
     }
 
@@ -212,8 +212,8 @@ impl Outward {
         };
         let Some(gone) = self.recorded_done(store, stream, Untold::Gone) else { return };
         if let Some(peer) = self.peers[peer].as_mut() {
-            let gone = FromSender::Gone { stream: u64::from(stream), gone };
-            peer.send(Outgoing::Bytes(&gone.write()));
+            let stream = u64::from(stream);
+            peer.send_gone(stream, &gone, |gone| FromSender::Gone { stream, gone });
         }
     }
 

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::time::Instant;
 
 use pinnace_engine::{Error, Outgoing};
+use pinnace_stream::RangeSet;
 
 use super::network::{Attempts, PeerLink};
 use super::silence::Silence;
 use crate::properties;
 use crate::statistics::ReceiverState;
 use crate::store::VolatileRun;
-use crate::wire::{Features, PROPERTIES};
+use crate::wire::{Features, FromSender, PROPERTIES, split};
 
 /// A client that one of ours sends to.
 pub struct Peer {
@@ -104,6 +105,20 @@ impl Peer {
     /// are sent again.
     pub fn send(&mut self, frame: Outgoing<'_>) {
         self.is_full |= self.link.send(frame) == Err(Error::WouldBlock);
+    }
+
+    /// Tells it which numbers of a stream are gone: in the frame that `first` makes, and in further ones as needed.
+    pub fn send_gone<'a>(
+        &mut self,
+        stream: u64,
+        gone: &RangeSet,
+        first: impl FnOnce(RangeSet) -> FromSender<'a>,
+    ) {
+        let mut sets = split(gone);
+        self.send(Outgoing::Bytes(&first(sets.next().unwrap_or_default()).write()));
+        for gone in sets {
+            self.send(Outgoing::Bytes(&FromSender::Gone { stream, gone }.write()));
+        }
     }
 
     /// A part as this peer can take it.

@@ -211,7 +211,7 @@ impl World {
 
     fn close(&mut self, node: Node) {
         self.note(|| format!("{} closes", name_of(node)));
-        self.oracle.record_death(node);
+        self.oracle.record_death(node, false);
         self.end_transient(node, self.healthy_since.is_some());
         // An acknowledgement after the close counts; a delivery that is dropped has failed.
         let oracle = &mut self.oracle;
@@ -232,7 +232,7 @@ impl World {
     pub fn kill(&mut self, node: Node, power: bool) {
         self.note(|| format!("{} is killed, power: {power}", name_of(node)));
         self.hosts[node].kill(power, &self.network, &self.registry);
-        self.oracle.record_death(node);
+        self.oracle.record_death(node, power);
         self.end_transient(node, false);
     }
 

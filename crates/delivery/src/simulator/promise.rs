@@ -7,8 +7,8 @@
 //!    with its process. A message that was sent while no receiver was known, and is on the disk, is handled by each
 //!    client that listens in the end.
 //! 3. One sender's messages to all of a topic reach each durable receiver in the order of sending, except those that
-//!    were sent before it ended an earlier subscription, and those in memory that were sent while no receiver was
-//!    known.
+//!    were sent before it ended an earlier subscription, those in memory that were sent while no receiver was known,
+//!    and those that were not on the sender's disk when its host lost power.
 //! 4. A client never gets a message again that it has acknowledged, also after its close, unless it was killed since,
 //!    or a store was replaced by an old copy.
 //! 5. What arrives was sent, and is unchanged.
@@ -76,6 +76,8 @@ pub struct Oracle {
     last_end: BTreeMap<(Node, Topic), Duration>,
     /// Subscriptions that a sender's store has certainly recorded: sender, receiver, topic.
     recorded: BTreeSet<(Node, Node, Topic)>,
+    /// When a host last lost power.
+    lost_power: BTreeMap<Node, Duration>,
     /// Processes that have closed their client, with all that it has handled on the disk.
     closed: BTreeSet<Process>,
     /// The highest message to all delivered so far, by receiver, sender and topic.
@@ -138,8 +140,12 @@ impl Oracle {
         }
     }
 
-    /// A client has died: its subscriptions that the registry does not show yet will not appear.
-    pub fn record_death(&mut self, node: Node) {
+    /// A client has died: its subscriptions that the registry does not show yet will not appear. `power`: its host has
+    /// lost power.
+    pub fn record_death(&mut self, node: Node, power: bool) {
+        if power {
+            self.lost_power.insert(node, elapsed());
+        }
         let own = self.subscriptions.iter_mut().filter(|((of, _), _)| *of == node);
         for (_, subscription) in own {
             subscription.shown_from = subscription.shown_from.filter(|from| *from <= elapsed());
@@ -258,7 +264,7 @@ impl Oracle {
         };
         let is_as_sent = of.sender == from && of.topic == topic && body_of(number, of.len) == body;
         let (all, sender, had_no_receiver) = (of.all, of.sender, of.had_no_receiver);
-        let (is_memory, sent_at) = (of.is_memory, of.at);
+        let (is_memory, sent_at, accepted) = (of.is_memory, of.at, of.accepted);
         let has_left = of.left.contains(&node) && !had_no_receiver;
         let key = of.ordering_key.filter(|_| !all && of.handled.is_empty());
         let handled = of.handled.entry(node).or_default();
@@ -288,7 +294,10 @@ impl Oracle {
         };
         let is_of_earlier = self.last_end.get(&(node, topic)).is_some_and(is_before);
         // The lease of a client that is not durable, and so its subscription, may end and begin again at any time.
-        let is_exempt = is_of_earlier || (had_no_receiver && is_memory) || self.transient.contains(&node);
+        // The power cut may have taken the record of the stream that had it, whose number then was another one.
+        let was_cut = !accepted && self.lost_power.get(&sender).is_some_and(|cut| sent_at <= *cut);
+        let is_exempt =
+            is_of_earlier || (had_no_receiver && is_memory) || was_cut || self.transient.contains(&node);
         if all && is_first && !is_exempt && !self.has_copies {
             let last = self.last_in_order.insert((node, sender, topic), number);
             if last.is_some_and(|last| last > number) {

@@ -12,9 +12,9 @@ const SHORT_RUN_SEEDS: u64 = 300;
 const DETERMINISM_SEEDS: u64 = 10;
 
 /// Further seeds that once broke the promise.
-const REGRESSION_SEEDS: [u64; 30] = [
+const REGRESSION_SEEDS: [u64; 33] = [
     310, 335, 343, 347, 361, 381, 447, 681, 704, 733, 841, 1128, 1220, 1312, 356, 583, 3394, 4215, 4747,
-    5418, 12811, 18838, 668, 1833, 2911, 7725, 10902, 11705, 12027, 15671,
+    5418, 12811, 18838, 668, 1833, 2911, 7725, 10902, 11705, 12027, 15671, 914, 8590, 19931,
 ];
 
 fn number(variable: &str) -> Option<u64> {

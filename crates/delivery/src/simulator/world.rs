@@ -62,6 +62,7 @@ impl World {
         let sizes: &[usize] = [&[4, 20, 100][..], &[4, 1000, 30_000], &[8]][below(3) as usize];
         let window = [8 << 20, 50_000, 2_000, 200][below(4) as usize];
         simulated::set_window(window);
+        simulated::set_ranges_limit([usize::MAX, 16, 3, 1][below(4) as usize]);
         let failing = [0, 5, 30][below(3) as usize];
         let hosts = (0..count).map(|node| {
             let topics = (0..TOPICS as usize).filter(|_| below(2) == 0).collect();

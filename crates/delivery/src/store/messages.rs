@@ -279,15 +279,15 @@ impl Store {
         done: &RangeSet,
         cause: Cause,
     ) -> Result<(), LogError> {
-        let Some(of) = state.outbox.get(from) else { return Ok(()) };
-        let mut all_done = of.record.done.clone();
-        all_done.add_all(done, of.record.last);
-        let note = write_done(from, &all_done);
+        if state.outbox.get(from).is_none() {
+            return Ok(());
+        }
+        let note = write_done(from, done);
         let Accepted { batch } = self.accept_with(state, sending, Some((DONE, &note)))?;
         let epoch = state.clients[sending.client as usize].opening().epoch;
         if state.outbox.mark_done(from, epoch, done, cause) {
             state.outbox.set_done_in(from, batch);
-            state.outbox.set_recorded_in(from, batch);
+            state.outbox.set_recorded_in(from, batch, done);
             self.progressed.tell();
             self.free(state);
         }

@@ -8,6 +8,7 @@ mod identity;
 mod messages;
 mod outbox;
 mod parts;
+mod progress;
 pub mod records;
 mod retention;
 mod sent;
@@ -159,7 +160,7 @@ impl Store {
             return Ok(stream);
         }
         let record = state.outbox.open(client, receiver.clone(), topic).record.clone();
-        match self.append(state, Urgency::Interval, STREAM, &[&record.write()]) {
+        match self.append_stream(state, Urgency::Interval, &record) {
             Ok(_) => Ok(record.number),
             Err(error) => {
                 state.outbox.remove(record.number);
@@ -180,7 +181,7 @@ impl Store {
         let Some(of) = state.outbox.get(stream).filter(is_new) else { return Ok(()) };
         let record = records::StreamRecord { left, seen, ..of.record.clone() };
         state.outbox.set_left(stream, left, seen);
-        self.append(state, Urgency::Interval, STREAM, &[&record.write()]).map(drop)
+        self.append_stream(state, Urgency::Interval, &record).map(drop)
     }
 
     /// Appends a message to the log, under a number in each of its streams.
@@ -265,51 +266,6 @@ impl Store {
         self.progressed.tell();
     }
 
-    /// Marks messages of an outgoing stream as done, of which the receiver is told once this is on the disk
-    /// ([`Stream::done_in`]). False: `done` is invalid, or not new.
-    pub fn mark_done(
-        &self,
-        state: &mut State,
-        stream: u32,
-        done: &RangeSet,
-        cause: Cause,
-    ) -> Result<bool, LogError> {
-        let batch = self.finish(state, stream, done, cause)?;
-        if let Some(batch) = batch.filter(|batch| *batch > 0) {
-            state.outbox.set_done_in(stream, batch);
-        }
-        Ok(batch.is_some())
-    }
-
-    /// Marks messages as done that the receiver has reported as done. False: `done` is invalid, or not new.
-    pub fn mark_reported(&self, state: &mut State, stream: u32, done: &RangeSet) -> Result<bool, LogError> {
-        Ok(self.finish(state, stream, done, Cause::Acknowledged)?.is_some())
-    }
-
-    /// Returns the batch that records it; 0: it concerns no message of the log. None: `done` is invalid, or not new.
-    fn finish(
-        &self,
-        state: &mut State,
-        stream: u32,
-        done: &RangeSet,
-        cause: Cause,
-    ) -> Result<Option<u64>, LogError> {
-        let Some(of) = state.outbox.get(stream) else { return Ok(None) };
-        let epoch = state.clients[of.record.client as usize].opening().epoch;
-        let is_logged = of.is_logged_upto(done.last());
-        if !state.outbox.mark_done(stream, epoch, done, cause) {
-            return Ok(None);
-        }
-        self.progressed.tell();
-        if !is_logged {
-            return Ok(Some(0));
-        }
-        let all_done = state.outbox.get(stream).map(|stream| stream.record.done.clone()).unwrap_or_default();
-        let batch = self.append(state, Urgency::Control, DONE, &[&records::write_done(stream, &all_done)])?;
-        state.outbox.set_recorded_in(stream, batch);
-        Ok(Some(batch))
-    }
-
     /// Waits until at most `most` of a client's messages are not done. False: the time is over.
     pub fn wait_done(&self, client: u32, most: u64, patience: Patience<'_>) -> bool {
         let mut state = self.lock();
@@ -359,7 +315,9 @@ impl Checkpointer for State {
             add(CLIENT, &[&client.write()]);
         }
         for stream in self.outbox.iter() {
-            add(STREAM, &[&stream.record.write()]);
+            let (record, further) = stream.record.write_all();
+            add(STREAM, &[&record]);
+            further.iter().for_each(|done| add(DONE, &[done]));
         }
         for record in self.cursors.values().flat_map(records::CursorRecord::write_all) {
             add(CURSOR, &[&record]);

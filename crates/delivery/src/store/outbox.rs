@@ -51,6 +51,8 @@ pub struct Stream {
     pub done_in: u64,
     /// The batch that records the last numbers marked as done.
     pub recorded_in: u64,
+    /// The numbers that are done and not in a record, except for the checkpoints.
+    unrecorded: RangeSet,
     /// The last number when the store was opened.
     recovered_upto: u64,
     /// Numbers that no message has: they were skipped, or were volatile when the store was closed.
@@ -215,10 +217,16 @@ impl Outbox {
         }
     }
 
-    /// Notes the batch that records what was marked as done.
-    pub fn set_recorded_in(&mut self, stream: u32, batch: u64) {
+    /// The numbers of a stream that are done and are to be recorded.
+    pub fn unrecorded(&self, stream: u32) -> RangeSet {
+        self.streams.get(&stream).map(|stream| stream.unrecorded.clone()).unwrap_or_default()
+    }
+
+    /// Sets the batch that records these numbers as done.
+    pub fn set_recorded_in(&mut self, stream: u32, batch: u64, done: &RangeSet) {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.recorded_in = batch;
+            stream.unrecorded = stream.unrecorded.without(done);
         }
     }
 
@@ -252,6 +260,7 @@ impl Outbox {
                 volatile: Volatile::default(),
                 done_in: 0,
                 recorded_in: 0,
+                unrecorded: RangeSet::default(),
                 recovered_upto: 0,
                 missing: RangeSet::default(),
                 unended: Unended::default(),
@@ -314,6 +323,7 @@ impl Outbox {
             stream.volatile.all().for_each(|run| done.add(run.first, run.last));
             self.held_cost -= stream.volatile.drop_done(&done);
             stream.record.done.add_all(&done, u64::MAX);
+            stream.unrecorded.add_all(&done, u64::MAX);
         }
     }
 
@@ -354,6 +364,7 @@ impl Outbox {
             // No single receiver knows which numbers between its own have no message.
             of.record.done.add_all(&of.missing, last);
         }
+        of.unrecorded.add_all(&of.record.done.without(&before), u64::MAX);
         let upto = of.record.done.all_upto();
         let gone = of.runs.iter().take_while(|run| run.last <= upto).count();
         let gone: Vec<Run> = of.runs.drain(..gone).collect();

@@ -7,7 +7,8 @@
 //! flags    = OCTET                                        ; 1 left, 2 second, 4 kept
 //! message  = flags %x00 count accepted ttl 1*destination body  ; kind 4, little-endian: u8 u8 u16 u64 u32
 //! destination = stream seq                                     ; u32 u64
-//! done     = stream done                                       ; kind 5: of an outgoing stream
+//! done     = stream done                                       ; kind 5: of an outgoing stream, in addition to what
+//!                                                              ; earlier records of it say
 //! cursor   = client id stream opening name topic done          ; kind 6: of an incoming stream, in addition to what
 //!                                                              ; earlier records of it say
 //! known    = client receiver id opening [idle]                 ; kind 7: the id under which a receiver knows a client;
@@ -26,7 +27,7 @@
 use pinnace_stream::RangeSet;
 
 use crate::wire::{
-    Bytes, FrameEntry, Id, NAME_MAX, Opening, RANGES_MAX, put_counted, put_number, put_ranges, take_ranges,
+    Bytes, FrameEntry, Id, NAME_MAX, Opening, put_counted, put_number, put_ranges, split, take_ranges,
 };
 
 pub const CLIENT: u8 = 2;
@@ -195,7 +196,17 @@ impl StreamRecord {
         stream == self.number || self.inherited.is_some_and(is_inherited)
     }
 
-    pub fn write(&self) -> Vec<u8> {
+    /// The record, and records of what is done that does not fit it.
+    pub fn write_all(&self) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let mut sets = split(&self.done);
+        let done = sets.next().unwrap_or_default();
+        (
+            StreamRecord { done, ..self.clone() }.write(),
+            sets.map(|done| write_done(self.number, &done)).collect(),
+        )
+    }
+
+    fn write(&self) -> Vec<u8> {
         let mut to = Vec::new();
         let (kind, receiver) = match &self.receiver {
             Receiver::Anyone | Receiver::Later => (0, ""),
@@ -270,13 +281,9 @@ impl CursorRecord {
     /// All of it: in several records, if it has more ranges than one record can have. The first ranges are in the last
     /// record, which is the only one that earlier builds keep.
     pub fn write_all(&self) -> Vec<Vec<u8>> {
-        let with = |ranges: &[(u64, u64)]| {
-            let done = RangeSet::new(0, ranges.to_vec()).unwrap_or_default();
-            CursorRecord { done, ..self.clone() }.write()
-        };
-        let further = self.done.later().chunks(RANGES_MAX).skip(1);
-        let mut records: Vec<Vec<u8>> = further.map(with).collect();
-        records.push(self.write());
+        let with = |done| CursorRecord { done, ..self.clone() }.write();
+        let mut records: Vec<Vec<u8>> = split(&self.done).map(with).collect();
+        records.rotate_left(1);
         records
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pinnace_stream::RangeSet;
 
-use super::records::{Receiver, STREAM};
+use super::records::Receiver;
 use super::{Cause, State, Store, Wanted};
 use crate::log::{LogError, Urgency};
 use crate::wire::{ANY, BEGINS, COST, FrameEntry};
@@ -54,7 +54,7 @@ impl Store {
             return self.stream(state, client, receiver, topic);
         };
         for record in &inheritance.records {
-            match self.append(state, Urgency::Interval, STREAM, &[&record.write()]) {
+            match self.append_stream(state, Urgency::Interval, record) {
                 // The receiver gets no message before the record is on the disk: without it, another heir would send
                 // them again.
                 Ok(batch) => state.outbox.set_done_in(inheritance.heir, batch),
@@ -65,7 +65,7 @@ impl Store {
                 }
             }
         }
-        self.append(state, Urgency::Interval, STREAM, &[&inheritance.kept_record.write()])?;
+        self.append_stream(state, Urgency::Interval, &inheritance.kept_record)?;
         Ok(inheritance.heir)
     }
 
@@ -101,7 +101,7 @@ impl Store {
         }
         let dropped = before - state.outbox.get(stream).map_or(0, |of| of.pending());
         if let Some(record) = state.outbox.count_dropped(stream, dropped) {
-            self.append(&mut state, Urgency::Control, STREAM, &[&record.write()])?;
+            self.append_stream(&mut state, Urgency::Control, &record)?;
         }
         Ok(dropped)
     }

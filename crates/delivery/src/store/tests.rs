@@ -72,7 +72,7 @@ fn a_message_whose_end_is_in_a_summary_is_whole() {
         let client =
             records::ClientRecord { number: 0, name: "one".into(), id: [1; 16], openings: Vec::new() };
         state.record(at, CLIENT, &client.write());
-        state.record(at, STREAM, &records::StreamRecord::new(1, 0, Receiver::Anyone, "news").write());
+        state.record(at, STREAM, &records::StreamRecord::new(1, 0, Receiver::Anyone, "news").write_all().0);
         record(&mut state, 1, 1, BEGINS);
         state
     };

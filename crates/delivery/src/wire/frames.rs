@@ -9,8 +9,8 @@ use pinnace_engine::Body;
 use pinnace_stream::RangeSet;
 
 use super::{
-    BODY_MAX, Bytes, FRAME_BYTES, Id, NAME_MAX, NUMBER_MAX, Opening, RANGES_MAX, SEQ_MAX, is_later,
-    put_counted, put_number,
+    BODY_MAX, Bytes, FRAME_BYTES, Id, NAME_MAX, NUMBER_MAX, Opening, SEQ_MAX, is_later, put_counted,
+    put_number, put_ranges, take_ranges,
 };
 
 const HELLO: u8 = 0x01;
@@ -467,28 +467,4 @@ fn put_numbers(to: &mut Vec<u8>, kind: u8, numbers: &[u64]) {
     for number in numbers {
         put_number(to, *number);
     }
-}
-
-pub fn put_ranges(to: &mut Vec<u8>, done: &RangeSet) {
-    let later = &done.later()[..done.later().len().min(RANGES_MAX)];
-    put_number(to, done.all_upto());
-    put_number(to, later.len() as u64);
-    let mut end = done.all_upto();
-    for (first, last) in later {
-        put_number(to, first - end);
-        put_number(to, last - first);
-        end = *last;
-    }
-}
-
-pub fn take_ranges(from: &mut Bytes<'_>) -> Option<RangeSet> {
-    let upto = from.number()?;
-    let count = from.number().filter(|count| *count <= RANGES_MAX as u64)?;
-    let (mut later, mut end) = (Vec::new(), upto);
-    for _ in 0..count {
-        let first = end.checked_add(from.number()?)?;
-        end = first.checked_add(from.number()?)?;
-        later.push((first, end));
-    }
-    RangeSet::new(upto, later).filter(|done| done.last() < SEQ_MAX)
 }

@@ -33,7 +33,8 @@
 //! flags    = OCTET                                     ; 1 begins, 2 ends, 4 dead letter, 8 compressed, 16 in memory
 //!                                                      ; only, 32 ttl, 64 for any receiver of the topic,
 //!                                                      ; 128 a block of properties precedes the first part's body
-//! done     = upto count *( gap length )                ; all up to upto, and some ranges after it
+//! done     = upto count *( gap length )                ; all up to upto, and at most 1,024 ranges after it: a larger
+//!                                                      ; set takes several frames
 //! name, topic, text = length UTF-8
 //! id       = 16OCTET
 //! opening  = epoch mark                                ; of the sender's store; 0 0: none
@@ -43,12 +44,12 @@
 
 mod bytes;
 mod frames;
+mod ranges;
 mod version;
 
 pub use bytes::{Bytes, NUMBER_MAX, put_counted, put_number};
-pub use frames::{
-    Data, FrameEntry, FromReceiver, FromSender, Refusal, Verdict, make_room, put_ranges, take_ranges,
-};
+pub use frames::{Data, FrameEntry, FromReceiver, FromSender, Refusal, Verdict, make_room};
+pub use ranges::{put_ranges, split, take_ranges};
 pub use version::{FIRST_VERSION, Features, VERSION, answer_to, is_later};
 
 /// Message numbers are below it.
@@ -60,7 +61,7 @@ pub const WINDOW: u64 = 8 << 20;
 pub const COST: u64 = 64;
 /// The longest name or topic, in bytes.
 pub const NAME_MAX: usize = 255;
-/// The most ranges in a `done`, in addition to `upto`.
+/// The most ranges in a set of a frame or record, in addition to `upto`. A larger set is split ([`split`]).
 pub const RANGES_MAX: usize = 1024;
 /// The longest body of a message in one part, in bytes.
 pub const PART_MAX: usize = 1 << 20;

@@ -8,6 +8,7 @@ mod discovery;
 mod effects;
 mod expired;
 mod files;
+mod gaps;
 mod handlers;
 mod leaving;
 mod limits;

@@ -8,7 +8,7 @@ use super::Inward;
 use crate::environment::now;
 use crate::inbox::{Held, Want};
 use crate::store::Store;
-use crate::wire::FromReceiver;
+use crate::wire::{FromReceiver, split};
 
 impl Inward {
     pub(super) fn on_share(&mut self, store: &Store, from: u32, stream: u64, topic: &str, gone: &RangeSet) {
@@ -18,7 +18,11 @@ impl Inward {
             self.inbox.set_reports_expired(&origin, session.wants_expired);
             session.streams.insert(stream, origin);
         }
-        held.into_iter().for_each(|held| self.say_held(from, held));
+        if let Some(held) = held {
+            // First, so that the sender does not take these for returned.
+            split(&held.done).skip(1).for_each(|done| self.say(from, &FromReceiver::Ack { stream, done }));
+            self.say_held(from, held);
+        }
         for (last, given_up) in given_up {
             self.say_final(from, stream, last, given_up);
         }
@@ -91,6 +95,7 @@ impl Inward {
 
     fn say_held(&self, to: u32, held: Held) {
         let Held { of: (_, _, stream), generation, wanted, held, done } = held;
+        let done = split(&done).next().unwrap_or_default();
         self.say(to, &FromReceiver::Held { stream, generation, wanted, held, done });
     }
 

@@ -21,8 +21,10 @@ use crate::peer_loop::peer::Peer;
 use crate::properties::ordering_key_in;
 use crate::store::Store;
 use crate::store::records::Receiver;
-use crate::wire::{BEGINS, COST, Data, ENDS, FRAME_BYTES, Features, FrameEntry, FromSender, make_room};
-use telling::{is_on_disk, recorded_done};
+use crate::wire::{
+    BEGINS, COST, Data, ENDS, FRAME_BYTES, Features, FrameEntry, FromSender, make_room, split,
+};
+use telling::{Telling, is_on_disk, recorded_done};
 
 /// A shared stream.
 pub(in crate::peer_loop) struct SharedStream {
@@ -44,8 +46,9 @@ pub(in crate::peer_loop) struct SharedStream {
     since: Instant,
     /// What is done, according to the disk.
     recorded: RangeSet,
-    /// What is done, and the batch that records it; and the peers that are told then.
-    to_record: Option<(u64, RangeSet)>,
+    /// What some peers are told once the disk has the record of it.
+    telling: Option<Telling>,
+    /// Peers that are told of what is done since.
     to_tell: BTreeSet<usize>,
 }
 
@@ -113,7 +116,7 @@ impl Outward {
         self.peers.push(None);
         self.lanes.add_lane(stream, own_peer, LaneFrame::new(&topic));
         let unreported = if recovered_upto > recorded.all_upto() { known.to_vec() } else { Vec::new() };
-        let (dispatch, frames, older, bound, to_record, to_tell) = Default::default();
+        let (dispatch, frames, older, bound, telling, to_tell) = Default::default();
         self.shared.insert(
             stream,
             SharedStream {
@@ -128,7 +131,7 @@ impl Outward {
                 unreported,
                 since: now(),
                 recorded,
-                to_record,
+                telling,
                 to_tell,
             },
         );
@@ -191,12 +194,10 @@ impl Outward {
             shared.recorded = done;
         } else {
             shared.to_tell.insert(index);
-            shared.to_record.get_or_insert((recorded_in, done));
+            shared.tell_when_recorded(recorded_in, done);
         }
-        let gone = shared.recorded.clone();
-        peer.send(Outgoing::Bytes(
-            &FromSender::Share { stream: u64::from(stream), topic: &shared.topic, gone }.write(),
-        ));
+        let (number, topic) = (u64::from(stream), &shared.topic);
+        peer.send_gone(number, &shared.recorded, |gone| FromSender::Share { stream: number, topic, gone });
     }
 
     /// Shares streams with receivers that have got what was bound to them.
@@ -219,6 +220,9 @@ impl Outward {
             shared.older.remove(&peer);
             shared.bound.remove(&peer);
             shared.to_tell.remove(&peer);
+            if let Some(telling) = &mut shared.telling {
+                telling.peers.remove(&peer);
+            }
             if !shared.has_receivers() {
                 self.lanes.disconnect(shared.own_peer);
             }
@@ -245,7 +249,7 @@ impl Outward {
         let peer = self.peers.get_mut(index).and_then(Option::as_mut);
         if let Some(peer) = peer {
             shared.unreported.retain(|name| *name != peer.name);
-            if taken.last() > 0 {
+            for taken in split(&taken).filter(|taken| taken.last() > 0) {
                 let taken = FromSender::Taken { stream: u64::from(stream), taken };
                 peer.send(Outgoing::Bytes(&taken.write()));
             }

@@ -1,9 +1,10 @@
 //! Telling the receivers of a shared stream which numbers are done.
 
-use pinnace_engine::Outgoing;
+use std::collections::BTreeSet;
+
 use pinnace_stream::RangeSet;
 
-use super::Outward;
+use super::{Outward, SharedStream};
 use crate::environment::now;
 use crate::store::Store;
 use crate::wire::FromSender;
@@ -12,6 +13,13 @@ use crate::wire::FromSender;
 /// twice those of the sender's set; or if the receiver lacks at least `MANY_NUMBERS`.
 const MANY_RANGES: usize = 8;
 const MANY_NUMBERS: u64 = 64;
+
+/// What is done of a stream, the batch that records it, and the peers that are told then.
+pub struct Telling {
+    batch: u64,
+    done: RangeSet,
+    pub(super) peers: BTreeSet<usize>,
+}
 
 impl Outward {
     /// Numbers of a stream are done. `by`: the receiver that has reported them, and the numbers that it knows.
@@ -32,26 +40,37 @@ impl Outward {
                 }
             }
         }
-        if !shared.to_tell.is_empty() && shared.to_record.is_none() {
-            shared.to_record = Some((recorded_in, done));
-        }
+        shared.tell_when_recorded(recorded_in, done);
     }
 
     /// Tells receivers what is done once the disk has the record of it.
     pub(in crate::peer_loop::outward) fn tell_shared(&mut self, store: &Store) {
         for (stream, shared) in &mut self.shared {
-            let Some((batch, _)) = &shared.to_record else { continue };
-            if !is_on_disk(store, *batch) {
-                continue;
-            }
-            let Some((_, done)) = shared.to_record.take() else { continue };
-            let gone = FromSender::Gone { stream: u64::from(*stream), gone: done.clone() }.write();
-            shared.recorded = done;
-            for peer in std::mem::take(&mut shared.to_tell) {
-                if let Some(Some(peer)) = self.peers.get_mut(peer) {
-                    peer.send(Outgoing::Bytes(&gone));
+            let number = u64::from(*stream);
+            while let Some(Telling { done, peers, .. }) =
+                shared.telling.take_if(|telling| is_on_disk(store, telling.batch))
+            {
+                for peer in peers {
+                    if let Some(Some(peer)) = self.peers.get_mut(peer) {
+                        peer.send_gone(number, &done, |gone| FromSender::Gone { stream: number, gone });
+                    }
+                }
+                shared.recorded = done;
+                if !shared.to_tell.is_empty() {
+                    let (done, batch) = recorded_done(store, *stream);
+                    shared.tell_when_recorded(batch, done);
                 }
             }
+        }
+    }
+}
+
+impl SharedStream {
+    /// Has the peers of `to_tell` told what is done, once the disk has the batch that records it.
+    pub(super) fn tell_when_recorded(&mut self, batch: u64, done: RangeSet) {
+        if self.telling.is_none() && !self.to_tell.is_empty() {
+            let peers = std::mem::take(&mut self.to_tell);
+            self.telling = Some(Telling { batch, done, peers });
         }
     }
 }
