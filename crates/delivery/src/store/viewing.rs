@@ -5,10 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::State;
+use crate::environment::now;
 use crate::log::{LogError, View};
 
-/// How often to read before apparent damage is reported, and the pause between the reads.
+/// Damage that this many reads in turn have found is reported, and any after a time; and the pause between the reads.
+/// While files are written, each read finds other damage, if it finds any.
 const READS: u32 = 20;
+const LONGEST: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Reads a store until the result is consistent, and passes it to `reader`. A reader that returns Damaged has the store
@@ -17,20 +20,25 @@ pub fn view<R>(
     path: &Path,
     mut reader: impl FnMut(&State, &View) -> Result<R, LogError>,
 ) -> Result<R, LogError> {
-    let mut left = READS;
+    let until = now() + LONGEST;
+    let (mut found, mut times) = (None, 0);
     loop {
         let mut state = State::default();
         let viewed = View::read(path, &mut state).and_then(|view| {
             state.finish_recovery();
             reader(&state, &view)
         });
-        left -= 1;
-        match viewed {
+        let error = match viewed {
             // Files are created, removed and reused while they are read.
-            Err(LogError::Damaged(_) | LogError::Io(ErrorKind::UnexpectedEof)) if left > 0 => {}
-            Err(LogError::Io(ErrorKind::NotFound)) if left > 0 && path.is_dir() => {}
+            Err(error @ (LogError::Damaged(_) | LogError::Io(ErrorKind::UnexpectedEof))) => error,
+            Err(error @ LogError::Io(ErrorKind::NotFound)) if path.is_dir() => error,
             viewed => return viewed,
+        };
+        times = if found.as_ref() == Some(&error) { times + 1 } else { 1 };
+        if times == READS || until <= now() {
+            return Err(error);
         }
+        found = Some(error);
         std::thread::sleep(PAUSE);
     }
 }
