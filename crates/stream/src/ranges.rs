@@ -175,7 +175,7 @@ impl RangeSet {
         rest
     }
 
-    /// Sets that together have its numbers: each with the same `all_upto`, and at most `most` ranges after it.
+    /// Splits it into sets that each have its `all_upto`, and at most `most` of the ranges after that.
     pub fn split(&self, most: usize) -> impl Iterator<Item = RangeSet> + '_ {
         let count = self.later.len().div_ceil(most).max(1);
         let parts = (0..count).map(move |at| self.later.iter().skip(at * most).take(most));

@@ -182,6 +182,7 @@ impl Flow {
     /// Marks what the sender no longer has as done. Returns false if all of it was done.
     pub fn mark_gone(&mut self, gone: &RangeSet) -> bool {
         if let Some(shared) = &mut self.shared {
+            shared.arrived.add_all(gone, u64::MAX);
             shared.known.add_all(gone, u64::MAX);
         }
         if gone.iter().all(|(first, last)| self.acceptance.done().contains_all(first, last)) {
@@ -189,7 +190,6 @@ impl Flow {
         }
         self.to_note = true;
         self.acceptance.mark_gone(gone);
-        self.shared.iter_mut().for_each(|shared| shared.arrived.add_all(gone, u64::MAX));
         self.given_up.retain(|seq, _| !gone.contains(*seq));
         true
     }

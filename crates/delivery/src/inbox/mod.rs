@@ -218,7 +218,7 @@ impl Inbox {
         }
     }
 
-    /// Records that what is `done` of a stream is final, and acknowledged. Returns what is to be announced with that.
+    /// Called when `done` of a stream is acknowledged. Returns how many messages to ask for then, if that has changed.
     pub fn note_done(&self, of: &Incoming, done: &RangeSet) -> Option<Want> {
         let mut state = self.lock();
         let index = state.by_stream.get(of).copied()?;

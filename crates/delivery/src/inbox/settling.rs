@@ -67,7 +67,7 @@ impl Inbox {
         state.counts.settle(message);
         state.credit(message);
         let flow = &mut state.flows[index];
-        // Otherwise the sender has dropped it meanwhile, or another handler has finished it.
+        // If it is done already, the sender has dropped it, or another handler has finished it.
         if !flow.acceptance.done().contains(message.parts.last_seq()) {
             flow.counts.acknowledged += 1;
             message.parts.as_slice().iter().for_each(|part| flow.finish(part));

@@ -17,7 +17,8 @@ pub struct SharedPart {
     pull: Pull,
     /// The numbers that have arrived and were not returned, and those that are done.
     pub(super) arrived: RangeSet,
-    /// What is done as far as the sender knows: it was acknowledged, or the sender has said so.
+    /// The done numbers that the sender knows: this client has acknowledged them, or the sender has reported them as
+    /// gone.
     pub(super) known: RangeSet,
     /// The frame of which a message was handed out last: the address of its bytes.
     last_frame: usize,
@@ -40,7 +41,7 @@ pub struct Held {
     pub of: Incoming,
     pub generation: u64,
     pub wanted: u64,
-    /// What waits or is handled, and what is done and may be unknown to the sender.
+    /// The numbers of messages that wait or are in hand, and done numbers that the sender may not know.
     pub held: RangeSet,
     /// What is certainly done.
     pub done: RangeSet,
@@ -106,7 +107,8 @@ impl Flow {
         Some(Held { of: self.origin.of, generation, wanted, held, done })
     }
 
-    /// What is reported as held. If that is too much for a frame, the last messages are returned.
+    /// The numbers to report as held. If a frame has no room for all ranges, the client returns the waiting messages of
+    /// the last ones.
     fn held(&mut self) -> Option<RangeSet> {
         let shared = self.shared.as_ref()?;
         let all = shared.arrived.without(&shared.known);

@@ -107,7 +107,8 @@ impl Peer {
         self.is_full |= self.link.send(frame) == Err(Error::WouldBlock);
     }
 
-    /// Tells it which numbers of a stream are gone: in the frame that `first` makes, and in further ones as needed.
+    /// Sends the numbers of a stream that are gone: one frame made by `first`, then `Gone` frames for the ranges that
+    /// it has no room for.
     pub fn send_gone<'a>(
         &mut self,
         stream: u64,

@@ -294,7 +294,7 @@ impl Oracle {
         };
         let is_of_earlier = self.last_end.get(&(node, topic)).is_some_and(is_before);
         // The lease of a client that is not durable, and so its subscription, may end and begin again at any time.
-        // The power cut may have taken the record of the stream that had it, whose number then was another one.
+        // If the power cut took the record of its stream, later messages are in a stream of another number.
         let was_cut = !accepted && self.lost_power.get(&sender).is_some_and(|cut| sent_at <= *cut);
         let is_exempt =
             is_of_earlier || (had_no_receiver && is_memory) || was_cut || self.transient.contains(&node);

@@ -51,7 +51,7 @@ pub struct Stream {
     pub done_in: u64,
     /// The batch that records the last numbers marked as done.
     pub recorded_in: u64,
-    /// The numbers that are done and not in a record, except for the checkpoints.
+    /// The numbers that are done, and that no DONE record has yet. A checkpoint may have them.
     unrecorded: RangeSet,
     /// The last number when the store was opened.
     recovered_upto: u64,
@@ -217,7 +217,7 @@ impl Outbox {
         }
     }
 
-    /// The numbers of a stream that are done and are to be recorded.
+    /// The done numbers of a stream that no DONE record has yet.
     pub fn unrecorded(&self, stream: u32) -> RangeSet {
         self.streams.get(&stream).map(|stream| stream.unrecorded.clone()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Which messages of an outgoing stream are done: marked, and recorded in the log.
+//! Marks messages of an outgoing stream as done, and records that in the log.
 
 use pinnace_stream::RangeSet;
 
@@ -55,7 +55,7 @@ impl Store {
         Ok(Some(batch))
     }
 
-    /// Records a stream. Returns the last batch with a part of it.
+    /// Appends a stream's record, and DONE records if it needs some. Returns the batch of the last one.
     pub(super) fn append_stream(
         &self,
         state: &mut State,

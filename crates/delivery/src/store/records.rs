@@ -196,7 +196,7 @@ impl StreamRecord {
         stream == self.number || self.inherited.is_some_and(is_inherited)
     }
 
-    /// The record, and records of what is done that does not fit it.
+    /// Encodes the stream's record, and DONE records for the ranges of `done` that it has no room for.
     pub fn write_all(&self) -> (Vec<u8>, Vec<Vec<u8>>) {
         let mut sets = split(&self.done);
         let done = sets.next().unwrap_or_default();

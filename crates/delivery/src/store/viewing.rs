@@ -8,10 +8,11 @@ use super::State;
 use crate::environment::now;
 use crate::log::{LogError, View};
 
-/// Damage that this many reads in turn have found is reported, and any after a time; and the pause between the reads.
-/// While files are written, each read finds other damage, if it finds any.
+/// An error that so many reads in turn have returned is reported. Beside a writer, reads return different ones.
 const READS: u32 = 20;
+/// After this time, any error is reported.
 const LONGEST: Duration = Duration::from_secs(10);
+/// The pause between two reads.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Reads a store until the result is consistent, and passes it to `reader`. A reader that returns Damaged has the store

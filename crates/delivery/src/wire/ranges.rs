@@ -5,12 +5,12 @@ use pinnace_stream::RangeSet;
 use super::{Bytes, RANGES_MAX, SEQ_MAX, put_number};
 use crate::environment::ranges_limit;
 
-/// The sets that together have the numbers of `done`, each small enough for a frame or a record.
+/// Splits a set into sets that each fit a frame or a record.
 pub fn split(done: &RangeSet) -> impl Iterator<Item = RangeSet> + '_ {
     done.split(ranges_limit(RANGES_MAX))
 }
 
-/// Writes a set that `split` returned.
+/// Writes a set of at most `RANGES_MAX` ranges (see `split`).
 pub fn put_ranges(to: &mut Vec<u8>, done: &RangeSet) {
     debug_assert!(done.later().len() <= RANGES_MAX, "it is split before");
     put_number(to, done.all_upto());

@@ -19,7 +19,7 @@ impl Inward {
             session.streams.insert(stream, origin);
         }
         if let Some(held) = held {
-            // First, so that the sender does not take these for returned.
+            // They precede the Held frame: the sender gives messages to others that are neither held nor done.
             split(&held.done).skip(1).for_each(|done| self.say(from, &FromReceiver::Ack { stream, done }));
             self.say_held(from, held);
         }

@@ -46,9 +46,9 @@ pub(in crate::peer_loop) struct SharedStream {
     since: Instant,
     /// What is done, according to the disk.
     recorded: RangeSet,
-    /// What some peers are told once the disk has the record of it.
+    /// The `Gone` frame that waits for its record to be on the disk.
     telling: Option<Telling>,
-    /// Peers that are told of what is done since.
+    /// The peers that get the `Gone` frame after that one.
     to_tell: BTreeSet<usize>,
 }
 

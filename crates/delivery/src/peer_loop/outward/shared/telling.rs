@@ -14,7 +14,7 @@ use crate::wire::FromSender;
 const MANY_RANGES: usize = 8;
 const MANY_NUMBERS: u64 = 64;
 
-/// What is done of a stream, the batch that records it, and the peers that are told then.
+/// A `Gone` frame that waits: the batch that records its numbers, the numbers, and the peers that get it.
 pub struct Telling {
     batch: u64,
     done: RangeSet,
@@ -66,7 +66,8 @@ impl Outward {
 }
 
 impl SharedStream {
-    /// Has the peers of `to_tell` told what is done, once the disk has the batch that records it.
+    /// Prepares a `Gone` frame for the peers of `to_tell`, unless one waits already. It is sent once `batch`, which
+    /// records `done`, is on the disk.
     pub(super) fn tell_when_recorded(&mut self, batch: u64, done: RangeSet) {
         if self.telling.is_none() && !self.to_tell.is_empty() {
             let peers = std::mem::take(&mut self.to_tell);
