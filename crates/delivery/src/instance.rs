@@ -94,6 +94,13 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// An instance that is open, or ends.
 type Tracked = (Weak<Instance>, Arc<InstanceEnd>);
 
+/// The result of looking for the instance of a directory.
+enum Lookup {
+    Open(Arc<Instance>),
+    /// An instance is being dropped: its directory is free when that is done.
+    Ending(Arc<InstanceEnd>),
+}
+
 /// Open instances, by directory, and those that end.
 static OPEN: PerProcess<HashMap<PathBuf, Tracked>> = PerProcess::new();
 
@@ -139,20 +146,30 @@ impl Instance {
         Directory::make(path).map_err(|error| Error::Io(error.kind()))?;
         let path = path.canonicalize().map_err(|error| Error::Io(error.kind()))?;
         refuse_public(&path)?;
-        let ends = OPEN.with(|open| {
-            open.get(&path).filter(|(instance, _)| instance.strong_count() == 0).map(|(_, end)| end.clone())
-        });
-        if let Some(end) = ends {
-            end.wait(now() + END_TIMEOUT);
-        }
-        OPEN.with(|open| {
-            if let Some(instance) = open.get(&path).and_then(|(instance, _)| instance.upgrade()) {
-                return Ok(instance);
+        let deadline = now() + END_TIMEOUT;
+        loop {
+            match Instance::open_tracked(&path, settings, now() >= deadline)? {
+                Lookup::Open(instance) => return Ok(instance),
+                Lookup::Ending(end) => end.wait(deadline),
             }
-            let directory = Directory::open(&path).map_err(crate::log::LogError::from)?;
+        }
+    }
+
+    /// Finds the instance of a directory, or opens one. If the last one is being dropped, returns its end instead,
+    /// unless the caller has waited for that already.
+    fn open_tracked(path: &Path, settings: Settings, has_waited: bool) -> Result<Lookup, Error> {
+        OPEN.with(|open| {
+            if let Some((instance, end)) = open.get(path) {
+                match instance.upgrade() {
+                    Some(instance) => return Ok(Lookup::Open(instance)),
+                    None if !has_waited && !*end.reached() => return Ok(Lookup::Ending(end.clone())),
+                    None => {}
+                }
+            }
+            let directory = Directory::open(path).map_err(crate::log::LogError::from)?;
             let instance = Arc::new(Instance::over(Arc::new(directory), settings)?);
-            open.insert(path, (Arc::downgrade(&instance), instance.end.0.clone()));
-            Ok(instance)
+            open.insert(path.to_owned(), (Arc::downgrade(&instance), instance.end.0.clone()));
+            Ok(Lookup::Open(instance))
         })
     }
 

@@ -238,6 +238,23 @@ fn an_ended_client_leaves_the_next_one_alone() {
     assert_eq!(second.topics(), ["news", "receiver"]);
 }
 
+/// Each start may meet the end of the last client that had the store open.
+#[test]
+fn a_store_can_be_opened_while_its_last_client_ends() {
+    const ROUNDS: usize = 1_000;
+    let dir = tempfile::tempdir().unwrap();
+    let restart = |name: &str| {
+        for round in 0..ROUNDS {
+            let started = client(name, dir.path()).data_dir(dir.path().join("shared")).start();
+            assert!(started.is_ok(), "{name}, round {round}: {:?}", started.err());
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| restart("one"));
+        scope.spawn(|| restart("two"));
+    });
+}
+
 /// A sender that has one message to drop, and its error function.
 fn sender_with_error(dir: &Path, on_error: impl Fn(&Error) + Send + Sync + 'static) -> Arc<Client> {
     drop(client("away", dir).topics(&["news"]).start().unwrap());
