@@ -93,7 +93,7 @@ impl World {
             }
             (Act::FillDisk, Some(node)) => self.hosts[node].disk.set_space(Some(3 << 20)),
             (Act::FreeDisk, Some(node)) => self.hosts[node].disk.set_space(None),
-            (Act::StepClock, Some(node)) => self.hosts[node].skew_ms += below(7_200_000) as i64 - 3_600_000,
+            (Act::StepClock, Some(node)) => self.hosts[node].step_clock(below(7_200_000) as i64 - 3_600_000),
             (Act::RegistryUnreachable, Some(node)) => {
                 if let Some(life) = &self.hosts[node].life {
                     self.registry.set_unreachable(life.process);
@@ -175,6 +175,7 @@ impl World {
             }
             return;
         };
+        self.oracle.set_behind(node, self.hosts[node].may_be_behind());
         let topics: Vec<Topic> = life.client.topics().iter().map(|topic| topic_of(topic)).collect();
         let lost: Vec<Topic> = before.into_iter().filter(|topic| !topics.contains(topic)).collect();
         if !lost.is_empty() && !self.oracle.has_copies {
@@ -250,7 +251,7 @@ impl World {
         let Some((copy, made)) = self.hosts[node].copy.take() else { return };
         self.kill(node, false);
         self.note(|| format!("{} is given back its disk of {:.3} s back", name_of(node), made.as_secs_f64()));
-        self.hosts[node].disk = copy;
+        (self.hosts[node].disk, self.hosts[node].is_restored) = (copy, true);
         self.oracle.record_replaced(node, made);
     }
 

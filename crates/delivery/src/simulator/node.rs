@@ -33,12 +33,15 @@ pub struct Host {
     pub node: Node,
     pub settings: HostSettings,
     pub disk: Faulty,
-    /// The offset of its wall clock.
+    /// The offset of its wall clock, and the latest time that this has shown.
     pub skew_ms: i64,
+    pub latest_ms: i64,
     /// None: its process has ended.
     pub life: Option<Life>,
     /// An earlier copy of its disk, and when it was made.
     pub copy: Option<(Faulty, Duration)>,
+    /// Its disk was replaced by an earlier copy.
+    pub is_restored: bool,
 }
 
 /// A process with its client.
@@ -88,6 +91,20 @@ fn endpoint_of(node: Node, process: Process) -> String {
 }
 
 impl Host {
+    fn wall_ms(&self) -> i64 {
+        simulated::elapsed().as_millis() as i64 + self.skew_ms
+    }
+
+    pub fn step_clock(&mut self, by_ms: i64) {
+        self.latest_ms = self.latest_ms.max(self.wall_ms());
+        self.skew_ms += by_ms;
+    }
+
+    /// Returns true if the client may have used later versions of its entry than its store and its clock know of.
+    pub fn may_be_behind(&self) -> bool {
+        self.is_restored && self.wall_ms() <= self.latest_ms
+    }
+
     /// Starts the client. Errors: as of `Builder::start`.
     pub fn start(
         &mut self,

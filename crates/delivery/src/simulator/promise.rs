@@ -86,6 +86,9 @@ pub struct Oracle {
     last_of_key: BTreeMap<(Node, Topic, u32), u32>,
     /// A store was replaced by an old copy: messages may come twice and out of order.
     pub has_copies: bool,
+    /// Clients whose store was replaced by an old copy while their clock was set back: those that have seen a later
+    /// entry ignore theirs.
+    behind: BTreeSet<Node>,
     /// Clients that are not durable. One that cannot renew its lease counts as ended, although it lives.
     transient: BTreeSet<Node>,
     /// Messages may be moved to other receivers.
@@ -107,6 +110,14 @@ impl Oracle {
 
     fn report(&mut self, text: String) {
         self.findings.push(format!("{:.3} s: {text}", elapsed().as_secs_f64()));
+    }
+
+    /// Whether others may have seen a later entry of a client than its own, which starts.
+    pub fn set_behind(&mut self, node: Node, is_behind: bool) {
+        match is_behind {
+            true => self.behind.insert(node),
+            false => self.behind.remove(&node),
+        };
     }
 
     /// A client begins to listen on a topic. `is_shown`: the registry has taken note.
@@ -161,8 +172,9 @@ impl Oracle {
         let now = elapsed();
         let of_topic = self.subscriptions.iter().filter(|((node, on), _)| *on == topic && *node != sender);
         let is_expected = |node: Node, subscription: &Subscription| {
+            let is_shown = subscription.shown_from.is_some_and(|from| from <= now);
             self.recorded.contains(&(sender, node, topic))
-                || (sees_registry && subscription.shown_from.is_some_and(|from| from <= now))
+                || (sees_registry && is_shown && !self.behind.contains(&node))
         };
         of_topic.filter(|((node, _), of)| is_expected(*node, of)).map(|((node, _), _)| *node).collect()
     }

@@ -76,7 +76,16 @@ impl World {
                 durable: below(4) > 0,
             };
             let disk = Faulty::new(seed.wrapping_mul(31).wrapping_add(node as u64));
-            Host { node, settings, disk, skew_ms: 0, life: None, copy: None }
+            Host {
+                node,
+                settings,
+                disk,
+                skew_ms: 0,
+                latest_ms: 0,
+                life: None,
+                copy: None,
+                is_restored: false,
+            }
         });
         let (network, registry) = (SimulatedNetwork::new(delay_us), SimulatedRegistry::default());
         let hosts: Vec<Host> = hosts.collect();
