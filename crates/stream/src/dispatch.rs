@@ -406,12 +406,23 @@ impl Dispatch {
 
     /// A chosen member gets a number. `ends`: the message is complete with it.
     pub fn assign(&mut self, member: usize, number: u64, ends: bool) {
+        self.assign_all(member, number, number, u64::from(ends));
+    }
+
+    /// The only receiver there is, if it can take this many messages without an ordering key. `has_credit`: a peer has
+    /// credit left.
+    pub fn only_member(&self, messages: u64, has_credit: impl Fn(usize) -> bool) -> Option<usize> {
+        let [member] = self.members.as_slice() else { return None };
+        let can_take = member.is_ready() && member.room() >= messages && has_credit(member.peer);
+        (can_take && !self.keys.has_queue(0)).then_some(0)
+    }
+
+    /// A member gets consecutive numbers, with which this many messages are complete.
+    pub fn assign_all(&mut self, member: usize, first: u64, last: u64, messages: u64) {
         let member = &mut self.members[member];
-        member.assigned.add(number, number);
-        if ends {
-            member.sent += 1;
-            member.load += 1;
-        }
+        member.assigned.add(first, last);
+        member.sent += messages;
+        member.load += messages;
     }
 
     /// A frame is sent to a member. Returns the generation, and the index of the frame in it.

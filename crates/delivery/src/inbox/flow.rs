@@ -431,7 +431,7 @@ mod tests {
     }
 
     fn take(flow: &mut Flow, bytes: Vec<u8>) -> (Outcome, u64) {
-        let frame = Arc::new(Frame { bytes: bytes.into(), origin: flow.origin.clone(), arrived: None });
+        let frame = Arc::new(Frame { bytes: bytes.into(), origin: flow.origin.clone(), place: None });
         match FromSender::read(&frame.bytes) {
             Some(FromSender::Data(data)) => {
                 let taken = flow.take(&frame, &data, 10);
@@ -464,7 +464,7 @@ mod tests {
             let body = &[7; 20][..len];
             FrameEntry { seq, accepted_ms: 0, ttl_ms: None, flags, body }.put(&mut bytes, seq - 1, 0);
         }
-        let frame = Arc::new(Frame { bytes: bytes.into(), origin: flow.origin.clone(), arrived: None });
+        let frame = Arc::new(Frame { bytes: bytes.into(), origin: flow.origin.clone(), place: None });
         let Some(FromSender::Data(data)) = FromSender::read(&frame.bytes) else { panic!() };
         let taken = flow.take(&frame, &data, 10);
         let too_large = |first| GivenUp { first, verdict: Verdict::TooLarge, deliveries: 0 };

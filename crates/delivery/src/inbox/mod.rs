@@ -66,8 +66,16 @@ pub struct Origin {
 pub struct Frame {
     pub bytes: Body,
     pub origin: Arc<Origin>,
-    /// When it arrived, if it is of a shared stream.
-    pub arrived: Option<Instant>,
+    /// Present if it is of a shared stream.
+    pub place: Option<FramePlace>,
+}
+
+/// The place of a frame in a shared stream.
+#[derive(Debug, Clone, Copy)]
+pub struct FramePlace {
+    pub generation: u64,
+    pub index: u64,
+    pub arrived: Instant,
 }
 
 /// A message of a frame, or a part of one.
@@ -179,12 +187,13 @@ impl Inbox {
         let mut state = self.lock();
         let index = frame.origin.flow;
         let flow = &mut state.flows[index];
-        let taken = match FromSender::read(&frame.bytes) {
-            Some(FromSender::Data(data)) => flow.take(&frame, &data, self.largest),
-            Some(FromSender::Work { generation, index, data }) => {
-                flow.take_work(&frame, generation, index, &data, self.largest)
-            }
-            _ => return (Outcome::Nonsense, 0),
+        let Some(FromSender::Data(data) | FromSender::Work { data, .. }) = FromSender::read(&frame.bytes)
+        else {
+            return (Outcome::Nonsense, 0);
+        };
+        let taken = match frame.place {
+            Some(place) => flow.take_work(&frame, place, &data, self.largest),
+            None => flow.take(&frame, &data, self.largest),
         };
         let Taken { outcome, cost, at_once, given_up } = taken;
         for (last, given_up) in given_up {

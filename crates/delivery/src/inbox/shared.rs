@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pinnace_stream::{Acceptance, Arrival, Pull, RETURN_AFTER, RangeSet};
 
 use super::flow::{Flow, Message, Taken};
-use super::{Arrived, Frame, GivenUp, Inbox, Origin, Outcome, Waiting};
+use super::{Arrived, Frame, FramePlace, GivenUp, Inbox, Origin, Outcome, Waiting};
 use crate::environment::now;
 use crate::store::Incoming;
 use crate::wire::{BEGINS, Data, ENDS, split};
@@ -68,7 +68,7 @@ impl SharedPart {
         let frame = first.frame.bytes.as_ptr() as usize;
         let mut waited = Duration::ZERO;
         if std::mem::replace(&mut self.last_frame, frame) != frame {
-            waited = first.frame.arrived.map_or(waited, |at| now().saturating_duration_since(at));
+            waited = first.frame.place.map_or(waited, |of| now().saturating_duration_since(of.arrived));
         }
         self.pull.take(waited, now);
     }
@@ -79,13 +79,12 @@ impl Flow {
     pub(super) fn take_work(
         &mut self,
         frame: &Arc<Frame>,
-        generation: u64,
-        index: u64,
+        place: FramePlace,
         data: &Data<'_>,
         largest: usize,
     ) -> Taken {
         let Some(shared) = &mut self.shared else { return Taken::dropped(data, Outcome::Nonsense) };
-        match shared.pull.check(generation, index) {
+        match shared.pull.check(place.generation, place.index) {
             Arrival::InTurn => self.take_entries(frame, data, largest),
             Arrival::Old => Taken::dropped(data, Outcome::Taken),
             Arrival::Gap => Taken::dropped(data, Outcome::Lost),
@@ -246,8 +245,8 @@ impl Inbox {
             let index = state.shared[at];
             let flow = &mut state.flows[index];
             let front = flow.queue.iter().find(|part| !flow.acceptance.done().contains(part.seq));
-            let Some(since) = front.and_then(|part| part.frame.arrived) else { continue };
-            let due = since + RETURN_AFTER;
+            let Some(FramePlace { arrived, .. }) = front.and_then(|part| part.frame.place) else { continue };
+            let due = arrived + RETURN_AFTER;
             if due > time {
                 next = Some(next.map_or(due, |next: Instant| next.min(due)));
                 continue;

@@ -14,7 +14,7 @@ use super::network::{Arrival, FailedHandshake, LOST, Listener};
 use super::strangers::Strangers;
 use super::{Listening, Notify, TRY_AGAIN_AFTER};
 use crate::environment::{credit_limits, now};
-use crate::inbox::{self, GivenUp, Inbox, Origin, Outcome};
+use crate::inbox::{self, FramePlace, GivenUp, Inbox, Origin, Outcome};
 use crate::log::Urgency;
 use crate::store::{Attempt, Incoming, RetainLimits, Store, records};
 use crate::wire::{Features, FromReceiver, FromSender, Id, Opening, Refusal, WINDOW, answer_to, split};
@@ -35,6 +35,8 @@ struct Session {
     wants_expired: bool,
     /// By the sender's stream number.
     streams: HashMap<u64, Arc<Origin>>,
+    /// The shared stream of a data frame to come, and its place there.
+    next: Option<(u64, FramePlace)>,
     credit: ReceiverCredit,
     /// Since when the sender has no credit, and how much it had been granted then.
     exhausted: Option<(Instant, u64)>,
@@ -156,12 +158,18 @@ impl Inward {
                 self.on_share(store, from, stream, topic, &gone);
             }
             Some(FromSender::Data(data)) => {
-                let stream = data.stream;
-                self.on_data(from, stream, None, bytes);
+                let (stream, session) = (data.stream, self.sessions.get_mut(&from));
+                let place = session.and_then(|session| session.next.take_if(|(next, _)| *next == stream));
+                self.on_data(from, stream, place.map(|(_, place)| place), bytes);
             }
-            Some(FromSender::Work { data, .. }) => {
+            Some(FromSender::Work { generation, index, data }) => {
                 let stream = data.stream;
-                self.on_data(from, stream, Some(now()), bytes);
+                self.on_data(from, stream, Some(FramePlace { generation, index, arrived: now() }), bytes);
+            }
+            Some(FromSender::Next { stream, generation, index }) => {
+                if let Some(session) = self.sessions.get_mut(&from) {
+                    session.next = Some((stream, FramePlace { generation, index, arrived: now() }));
+                }
             }
             Some(FromSender::Taken { stream, taken }) => self.on_taken(from, stream, &taken),
             Some(FromSender::Gone { stream, gone }) => {
@@ -200,9 +208,9 @@ impl Inward {
         let held = self.held.get(&id).copied().unwrap_or_default();
         let (streams, credit) = (HashMap::new(), ReceiverCredit::new(window, overdraft, held));
         let bytes = credit.granted();
-        let (name_of, exhausted) = (name.to_owned(), None);
+        let (name_of, exhausted, next) = (name.to_owned(), None, None);
         let wants_expired = Features::common_with(version).has(Features::EXPIRED);
-        let session = Session { id, name: name_of, opening, wants_expired, streams, credit, exhausted };
+        let session = Session { id, name: name_of, opening, wants_expired, streams, next, credit, exhausted };
         self.sessions.insert(from, session);
         let (name, id) = (self.client.name.clone(), self.client.id);
         let version = answer_to(version).unwrap_or(version);
@@ -256,15 +264,15 @@ impl Inward {
         self.say(to, &FromReceiver::Final { stream, first, last, verdict, deliveries });
     }
 
-    /// `arrived`: now, if the stream is shared.
-    fn on_data(&mut self, from: u32, stream: u64, arrived: Option<Instant>, bytes: Body) {
+    /// `place`: present if the stream is shared.
+    fn on_data(&mut self, from: u32, stream: u64, place: Option<FramePlace>, bytes: Body) {
         // A frame in flight when a connection was lost may arrive on the next one, before its stream is opened. It is
         // sent again.
         let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream)).cloned();
         let Some(origin) = origin else { return };
-        let (outcome, cost) = self.inbox.take(inbox::Frame { bytes, origin, arrived });
-        if let Some(at) = arrived {
-            self.return_at.get_or_insert(at + RETURN_AFTER);
+        let (outcome, cost) = self.inbox.take(inbox::Frame { bytes, origin, place });
+        if let Some(FramePlace { arrived, .. }) = place {
+            self.return_at.get_or_insert(arrived + RETURN_AFTER);
         }
         let Some(session) = self.sessions.get_mut(&from) else { return };
         *self.held.entry(session.id).or_default() += cost;

@@ -20,6 +20,7 @@ const GONE: u8 = 0x04;
 const SHARE: u8 = 0x05;
 const WORK: u8 = 0x06;
 const TAKEN: u8 = 0x07;
+const NEXT: u8 = 0x08;
 const WELCOME: u8 = 0x10;
 const CURSOR: u8 = 0x11;
 const ACK: u8 = 0x12;
@@ -67,6 +68,12 @@ pub enum FromSender<'a> {
     Taken {
         stream: u64,
         taken: RangeSet,
+    },
+    /// The next data frame of this shared stream is the frame of this index in the receiver's generation.
+    Next {
+        stream: u64,
+        generation: u64,
+        index: u64,
     },
 }
 
@@ -216,6 +223,9 @@ impl<'a> FromSender<'a> {
                 return Some(FromSender::Work { generation, index, data: Data::read(from)? });
             }
             TAKEN => FromSender::Taken { stream: from.number()?, taken: take_ranges(&mut from)? },
+            NEXT => {
+                FromSender::Next { stream: from.number()?, generation: from.number()?, index: from.number()? }
+            }
             _ => return None,
         };
         // Of a later version only the beginning is known: enough to refuse it by its version.
@@ -252,6 +262,9 @@ impl<'a> FromSender<'a> {
             FromSender::Taken { stream, taken } => {
                 put_numbers(&mut to, TAKEN, &[*stream]);
                 put_ranges(&mut to, taken);
+            }
+            FromSender::Next { stream, generation, index } => {
+                put_numbers(&mut to, NEXT, &[*stream, *generation, *index]);
             }
         }
         to

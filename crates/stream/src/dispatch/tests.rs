@@ -319,6 +319,24 @@ fn the_parts_of_a_message_go_to_one_receiver() {
 }
 
 #[test]
+fn an_only_receiver_gets_many_at_once() {
+    let (mut dispatch, now, nothing) = (Dispatch::default(), Instant::now(), RangeSet::default());
+    dispatch.join(0, 0, now);
+    assert_eq!(dispatch.only_member(1, |_| true), None, "it has not reported");
+    dispatch.report(0, 1, 8, &nothing, &nothing);
+    assert_eq!(dispatch.only_member(8, |_| true), Some(0));
+    assert_eq!(dispatch.only_member(8, |_| false), None, "it has no credit");
+    assert_eq!(dispatch.only_member(9, |_| true), None, "it has asked for 8");
+    // Five messages in seven parts.
+    dispatch.assign_all(0, 1, 7, 5);
+    assert_eq!(dispatch.loads().collect::<Vec<_>>(), [(0, 5)]);
+    assert_eq!(dispatch.assigned(), RangeSet::new(7, Vec::new()).unwrap());
+    assert_eq!((dispatch.only_member(3, |_| true), dispatch.only_member(4, |_| true)), (Some(0), None));
+    dispatch.join(1, 1, now);
+    assert_eq!(dispatch.only_member(1, |_| true), None, "there is another one");
+}
+
+#[test]
 fn what_others_have_by_now_is_named() {
     let mut dispatch = two_receivers(8);
     let now = Instant::now();

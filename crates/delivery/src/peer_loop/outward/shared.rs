@@ -5,6 +5,7 @@
 //! lane stalls, until a receiver asks for more. Numbers that become free again lie behind the lane, which then resumes
 //! at the first of them and skips those that are assigned or done.
 
+mod held;
 mod telling;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +14,9 @@ use std::time::{Duration, Instant};
 use pinnace_engine::Outgoing;
 use pinnace_stream::{Choice, Dispatch, Offer, RangeSet, Reported};
 
+use super::Outward;
 use super::ordering::{digest_of_key, keys_of};
 use super::pass::LaneFrame;
-use super::{Expired, Outward};
 use crate::environment::now;
 use crate::peer_loop::peer::Peer;
 use crate::properties::ordering_key_in;
@@ -398,43 +399,6 @@ impl Outward {
         frame.prev = entry.seq;
         shared.dispatch.assign(member, entry.seq, entry.flags & ENDS != 0);
         self.lanes.spend(index, COST + entry.body.len() as u64);
-    }
-
-    /// Sends a shared stream's volatile messages with numbers below `below`. Returns false if some must wait.
-    pub(super) fn hand_out_held(
-        &mut self,
-        store: &Store,
-        stream: u32,
-        below: u64,
-        now_ms: u64,
-        expired: &mut Vec<Expired>,
-    ) -> bool {
-        let tail = self.lanes.tail();
-        let Some(mut at) = self.lanes.lane(stream).map(|lane| lane.sent()) else { return true };
-        loop {
-            let run = store.lock().outbox.held_after(stream, at);
-            let Some(run) = run.filter(|run| run.of.first < below) else { return true };
-            let of = run.of;
-            at = of.last;
-            if of.is_expired(now_ms) {
-                expired.push((stream, of.first, of.last));
-                continue;
-            }
-            // The logged messages before them must be sent first.
-            let mut all = below < u64::MAX || of.after.is_none_or(|after| Some(after) < tail);
-            if all {
-                run.visit(|entry| {
-                    let is_due = self
-                        .lanes
-                        .lane(stream)
-                        .is_some_and(|lane| entry.seq > lane.sent() && !lane.done().contains(entry.seq));
-                    all = all && (!is_due || self.hand_out(stream, entry));
-                });
-            }
-            if !all {
-                return false;
-            }
-        }
     }
 }
 

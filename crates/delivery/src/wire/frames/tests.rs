@@ -14,7 +14,8 @@ fn what_a_sender_says_comes_back() {
     let gone = FromSender::Gone { stream: 9, gone: RangeSet::new(3, vec![(5, 9)]).unwrap() };
     let share = FromSender::Share { stream: 9, topic: "a", gone: RangeSet::default() };
     let taken = FromSender::Taken { stream: 9, taken: RangeSet::new(0, vec![(5, 9)]).unwrap() };
-    for said in [hello, open, gone, share, taken] {
+    let next = FromSender::Next { stream: 9, generation: 300, index: 0 };
+    for said in [hello, open, gone, share, taken, next] {
         let frame = said.write();
         assert_eq!(FromSender::read(&frame).as_ref(), Some(&said));
         for len in 0..frame.len() {
