@@ -46,7 +46,7 @@ def missing(has):
 
 def in_c():
     source = (ROOT / "crates/capi/src/delivery/options.rs").read_text()
-    header = (ROOT / "crates/capi/include/pinnace.h").read_text()
+    header = (ROOT / "crates/capi/include/pinnace_delivery.h").read_text()
     page = (ROOT / "docs/reference/delivery.md").read_text()
     keys = re.findall(r'Key\(\s*"(\w+)"', source)
 

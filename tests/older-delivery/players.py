@@ -2,7 +2,7 @@
 
 A player (player.py) runs on the Python binding and the library of one build. It executes one command a line:
 
-    start NAME TOPIC [KEY=VALUE]...      its client, with options by their names in pinnace.h; cert=FILE,
+    start NAME TOPIC [KEY=VALUE]...      its client, with options by their names in pinnace_delivery.h; cert=FILE,
                                          trust=NAME@KEY
     send TOPIC WAY FIRST COUNT SIZE [DURABILITY [described]]    numbered messages; WAY: one, or all
     take COUNT TIMEOUT_MS                receives and acknowledges -> SENDER/TOPIC/WAY/NUMBER...

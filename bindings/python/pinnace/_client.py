@@ -81,8 +81,8 @@ class Client:
     Durability.MEMORY for `linger`; these take at most `memory_limit` bytes, and the store `disk_limit` (a tenth of the
     file system, 4 MiB to 4 GiB; 0: no limit). A message's id counts for `deduplicate_for` (0: not at all; math.inf: as
     long as it is one of the client's 65,536 newest). Bodies have at most `max_body` bytes, and from `compress_from` are
-    compressed. None is the library's default. `more` has options by their names in pinnace.h, as text. `on_error` is
-    called, on any thread, with errors that no call can return; without it they are logged.
+    compressed. None is the library's default. `more` has options by their names in pinnace_delivery.h, as text.
+    `on_error` is called, on any thread, with errors that no call can return; without it they are logged.
 
     Any thread may call it. A `with` statement closes it at its end.
     """

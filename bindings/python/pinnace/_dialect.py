@@ -16,7 +16,7 @@ class Connection(Protocol):
     def rollback(self) -> Any: ...
 
 
-# As PINNACE_SQL_... in pinnace.h.
+# As PINNACE_SQL_... in pinnace_delivery.h.
 (SCHEMA_SQLITE, SCHEMA_POSTGRESQL, OWNER, CLAIM, NEXT, HEADERS, DELETE, REFUSE, CURSOR_INSERT, CURSOR_FORGET) = (
     text(lib.pinnace_sql(number)) for number in range(10)
 )

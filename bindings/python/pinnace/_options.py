@@ -52,7 +52,8 @@ def _path(file: FilePath) -> bytes:
 
 
 def in_c_terms(given: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, bytes]:
-    """Options by their names in pinnace.h, as text; without those that are None. `more` has some in these terms."""
+    """Options by their names in pinnace_delivery.h, as text; without those that are None. `more` has some in these
+    terms."""
     settings = {}
     for name, value in given.items():
         if value is None:

@@ -1,4 +1,4 @@
-//! Clients of guaranteed delivery in C: pinnace.h from `pinnace_client_options_t` on.
+//! Clients of guaranteed delivery in C: pinnace_delivery.h.
 //!
 //! Options, clients and deliveries are checked handles: an invalid or released one is EFAULT. A function that fails
 //! sets errno and stores a message for its thread (`pinnace_client_error`, [`call_error`]). A call in progress keeps

@@ -8,7 +8,7 @@ use pinnace_delivery::sql;
 use super::c_text;
 use super::call_error::{CallError, delivery_call};
 
-/// In the order of the numbers PINNACE_SQL_... of `pinnace.h`.
+/// In the order of the numbers PINNACE_SQL_... of `pinnace_delivery.h`.
 const TEXTS: [&str; 10] = [
     sql::OUTBOX_SCHEMA_SQLITE,
     sql::OUTBOX_SCHEMA_POSTGRESQL,
