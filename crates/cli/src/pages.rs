@@ -63,7 +63,8 @@ fn section(page: &mut String, command: &Command, above: &str) {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         section(page, below, &format!("{name} "));
     }
-    let arguments: Vec<&Arg> = command.get_arguments().filter(|arg| arg.get_id() != "help").collect();
+    let arguments: Vec<&Arg> =
+        command.get_arguments().filter(|arg| arg.get_id() != "help" && !arg.is_hide_set()).collect();
     if arguments.is_empty() {
         return;
     }

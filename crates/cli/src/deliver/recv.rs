@@ -215,7 +215,8 @@ fn hand(command: &OsStr, delivery: &Delivery) -> Outcome<bool> {
         _ => {}
     }
     if !status.success() {
-        say(format!("the command failed ({status}); its message stays with its sender, {}", delivery.from()));
+        let (from, deliveries) = (delivery.from(), delivery.deliveries());
+        say(format!("the command failed ({status}), for a message from {from}; deliveries: {deliveries}"));
     }
     Ok(status.success())
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use pinnace::delivery::LetterNumber;
 
 use super::{lifetime, milliseconds, milliseconds_or_forever};
@@ -26,6 +26,8 @@ pub enum Deliver {
     /// Drop pending messages of a client: they are not sent any more. Print how many there were
     Clear(Clear),
     /// Send dead letters again to their original topics, and print their numbers
+    // It receives nothing.
+    #[command(mut_arg("listen", |arg| arg.hide(true)), mut_arg("advertise", |arg| arg.hide(true)))]
     Requeue(Requeue),
     /// Send what is pending in stores that no process has open, and give a store back when its owner starts. Runs until
     /// a signal
@@ -339,15 +341,16 @@ pub struct Clear {
 }
 
 #[derive(Args)]
+#[command(group = ArgGroup::new("letters").args(["numbers", "topics", "all"]).required(true))]
 pub struct Requeue {
     /// Numbers of letters, as dead-letters prints them
-    #[arg(value_name = "NUMBER", required_unless_present_any = ["all", "topics"])]
+    #[arg(value_name = "NUMBER")]
     pub numbers: Vec<LetterNumber>,
     /// Send all letters again that were sent to this topic; can be repeated
-    #[arg(long = "topic", value_name = "TOPIC", conflicts_with = "numbers")]
+    #[arg(long = "topic", value_name = "TOPIC")]
     pub topics: Vec<String>,
     /// Send all letters of the client again
-    #[arg(long, conflicts_with_all = ["numbers", "topics"])]
+    #[arg(long)]
     pub all: bool,
     /// At the end, wait until all pending messages of these letters' topics are handled, with those sent again; a
     /// message that is given up is a failure

@@ -195,7 +195,7 @@ fn commands_get_messages_and_fail_at_them() {
     let done = receiver.end().expect(0);
     assert_eq!(done.out, "shop orders 1 a message\nshop orders 2 a message\n");
     assert!(
-        done.err.contains("the command failed (exit status: 1); its message stays with its sender, shop"),
+        done.err.contains("the command failed (exit status: 1), for a message from shop; deliveries: 1"),
         "{done:?}"
     );
     let receiver = clients.start("recv", "billing", &["orders", "-n", "1", "--exec", "true"]);
