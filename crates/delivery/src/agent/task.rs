@@ -290,7 +290,7 @@ impl AgentTask {
                 *known.lock().unwrap_or_else(PoisonError::into_inner) = all.clone();
                 doorbell.ring();
             };
-            watch.observe(id, Box::new(tell), Arc::default(), Duration::ZERO);
+            watch.observe(id, Box::new(tell), Default::default(), Duration::ZERO);
             Observed { watch, id, members }
         });
     }

@@ -398,7 +398,8 @@ impl Builder {
             limits: self.limits,
             keeps_expired: self.keeps_expired,
         })));
-        let collector = self.collector(number, &inbox);
+        let trouble = Trouble::default();
+        let collector = self.collector(number, &inbox, &trouble);
         let before = instance.store.subscriptions(record.number);
         let entry = self.entry(&record, &endpoint, before);
         let client = Client {
@@ -424,7 +425,7 @@ impl Builder {
             handler_linger: self.handler_linger,
             largest: self.largest,
             pack_from: self.pack_from,
-            trouble: Trouble::default(),
+            trouble,
             registry,
             signals,
         };

@@ -207,7 +207,7 @@ impl Client {
     /// retried; meanwhile the client works on: its messages are stored, and reach the clients that it knows. NameTaken:
     /// another live client has taken the name while the registry was unreachable.
     pub fn registry_error(&self) -> Option<RegistryError> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.trouble.current()
     }
 
     /// Ends all subscriptions of a client that is gone for good: the clients that have the same registry, and this one,

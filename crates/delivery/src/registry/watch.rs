@@ -33,7 +33,18 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 pub type MembersCallback = Box<dyn Fn(&Arc<Members>) + Send>;
 
 /// Why a client is not registered, or does not know the members; None: all is well.
-pub type Trouble = Arc<Mutex<Option<RegistryError>>>;
+#[derive(Clone, Default)]
+pub struct Trouble(Arc<Mutex<Option<RegistryError>>>);
+
+impl Trouble {
+    pub fn current(&self) -> Option<RegistryError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, error: Option<RegistryError>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+}
 
 /// Controls the thread, which ends when this is dropped.
 pub struct Watch {
@@ -150,8 +161,7 @@ impl Watch {
     /// one that a retry would not fix.
     pub fn join(&self, entry: Entry, tell: MembersCallback, trouble: Trouble) -> Result<(), RegistryError> {
         entry.check()?;
-        *trouble.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(RegistryError::Unreachable("no answer yet".to_owned()));
+        trouble.set(Some(RegistryError::Unreachable("no answer yet".to_owned())));
         self.ask(JOIN_TIMEOUT, |reply| Job::Join { entry, tell, trouble, reply })
     }
 
@@ -173,8 +183,7 @@ impl Watch {
     /// Has `tell` called with the members, and `trouble` kept up to date, until `unobserve` with the same id, which is
     /// not registered. Returns once `tell` was called, or after `patience`.
     pub fn observe(&self, id: Id, tell: MembersCallback, trouble: Trouble, patience: Duration) {
-        *trouble.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(RegistryError::Unreachable("no answer yet".to_owned()));
+        trouble.set(Some(RegistryError::Unreachable("no answer yet".to_owned())));
         let observer = Observer { id, tell, trouble };
         let _ = self.ask(patience, |reply| Job::Observe { observer, reply });
     }
@@ -383,7 +392,7 @@ impl Watcher {
 impl Observer {
     /// Updates the client's `Trouble`.
     fn say(&self, blind: Option<&RegistryError>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = blind.cloned();
+        self.trouble.set(blind.cloned());
     }
 }
 
@@ -424,6 +433,6 @@ impl Joined {
     /// Updates the client's `Trouble`.
     fn say(&self, blind: Option<&RegistryError>) {
         let error = self.error.as_ref().or(blind).cloned();
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        self.trouble.set(error);
     }
 }

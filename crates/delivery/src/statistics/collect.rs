@@ -9,6 +9,7 @@ use crate::environment::{now, now_ms};
 use crate::inbox::Inbox;
 use crate::instance::Instance;
 use crate::peer_loop::{LoopStatistics, Stranger};
+use crate::registry::Trouble;
 use crate::store::records::Receiver;
 use crate::store::{State, Stream};
 
@@ -19,6 +20,7 @@ pub struct Collector {
     pub inbox: Arc<Inbox>,
     pub started: Instant,
     pub memory_limit: u64,
+    pub trouble: Trouble,
 }
 
 impl Collector {
@@ -41,6 +43,7 @@ impl Collector {
         Statistics {
             client: self.name.clone(),
             uptime_ms: now().saturating_duration_since(self.started).as_millis() as u64,
+            registry_error: self.trouble.current().map(|error| error.to_string()),
             outgoing,
             incoming,
             not_admitted: known.strangers.iter().map(not_admitted).collect(),

@@ -35,6 +35,9 @@ pub struct Statistics {
     pub client: String,
     /// How long ago it was started, in milliseconds.
     pub uptime_ms: u64,
+    /// Why it is not registered, or does not know the other clients
+    /// ([`Client::registry_error`](crate::Client::registry_error)); None: all is well, or it has no registry.
+    pub registry_error: Option<String>,
     /// What it sends, sorted by topic and receiver.
     pub outgoing: Vec<OutgoingStatistics>,
     /// What it receives, sorted by topic and sender.

@@ -34,9 +34,12 @@ const OUTGOING: &[Metric<OutgoingStatistics>] = &[
     ("pinnace_delivery_sent_messages_total", "counter", "Messages sent for the first time.", |of| {
         Some(of.sent as f64)
     }),
-    ("pinnace_delivery_sent_again_messages_total", "counter", "Messages sent again after a loss.", |of| {
-        Some(of.sent_again as f64)
-    }),
+    (
+        "pinnace_delivery_sent_again_messages_total",
+        "counter",
+        "Messages sent again, or after later ones.",
+        |of| Some(of.sent_again as f64),
+    ),
     ("pinnace_delivery_acknowledged_messages_total", "counter", "Messages that receivers handled.", |of| {
         Some(of.acknowledged as f64)
     }),
@@ -118,6 +121,13 @@ pub(super) fn statistics(all: &[Labelled<'_>]) -> String {
         each(all, "pinnace_delivery_uptime_seconds", "gauge", "Time since the client was started.", |of| {
             seconds(of.uptime_ms)
         }),
+        each(
+            all,
+            "pinnace_delivery_registry_up",
+            "gauge",
+            "0: the client's registry fails; 1: it does not.",
+            |of| f64::from(u8::from(of.registry_error.is_none())),
+        ),
         each(
             all,
             "pinnace_delivery_not_admitted_total",

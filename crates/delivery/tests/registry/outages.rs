@@ -32,6 +32,9 @@ fn is_unreachable(client: &Client) -> bool {
     matches!(client.registry_error(), Some(RegistryError::Unreachable(_)))
 }
 
+/// In the sender's statistics, while its registry fails.
+const DOWN: &str = "pinnace_delivery_registry_up{client=\"sender\"} 0\n";
+
 /// Two clients that exchange numbered messages.
 struct Pair {
     sender: Client,
@@ -100,11 +103,15 @@ fn killed_under_traffic_and_back_with_nothing() {
     let mut pair = Pair::start(dir.path(), &server);
     server.kill();
     pair.exchange_until("the outage", |pair| is_unreachable(&pair.sender) && is_unreachable(&pair.receiver));
+    let told = pair.sender.statistics();
+    assert!(told.registry_error.is_some() && told.to_prometheus().contains(DOWN), "{told:?}");
     // Longer than a lease.
     let over = Instant::now() + Duration::from_secs(3);
     pair.exchange_until("leases to end", |_| Instant::now() > over);
     server.revive();
     pair.exchange_until("the end of the outage", Pair::are_well);
+    let told = pair.sender.statistics();
+    assert!(told.registry_error.is_none() && !told.to_prometheus().contains(DOWN), "{told:?}");
     pair.meets(dir.path(), &server);
     pair.report("the registry killed, and back with nothing");
 }

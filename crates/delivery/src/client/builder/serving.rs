@@ -7,15 +7,17 @@ use crate::Error;
 use crate::environment::now;
 use crate::inbox::Inbox;
 use crate::instance::Instance;
+use crate::registry::Trouble;
 use crate::statistics::{ClientSource, Collector, StatisticsServer};
 
 /// A client's server of statistics, if there is one.
 pub type Server = Mutex<Option<StatisticsServer>>;
 
 impl Builder {
-    pub(super) fn collector(&self, client: u32, inbox: &Arc<Inbox>) -> Arc<Collector> {
+    pub(super) fn collector(&self, client: u32, inbox: &Arc<Inbox>, trouble: &Trouble) -> Arc<Collector> {
         let (name, memory_limit) = (self.name.clone(), self.memory_limit);
-        Arc::new(Collector { client, name, inbox: inbox.clone(), started: now(), memory_limit })
+        let (inbox, trouble) = (inbox.clone(), trouble.clone());
+        Arc::new(Collector { client, name, inbox, started: now(), memory_limit, trouble })
     }
 
     /// Serves the statistics, if that is set.
