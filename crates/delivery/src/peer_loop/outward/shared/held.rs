@@ -7,8 +7,8 @@ use crate::store::{Store, VolatileRun};
 use crate::wire::FromSender;
 
 impl Outward {
-    /// Sends a whole run of volatile messages to the only receiver, by reference. Returns false if
-    /// that is not possible.
+    /// Sends a whole run of volatile messages to the only receiver, without copying it. Returns false if that is not
+    /// possible.
     fn give_run(&mut self, stream: u32, run: &VolatileRun) -> bool {
         let (of, lanes) = (run.of, &self.lanes);
         let (Some(shared), Some(lane)) = (self.shared.get_mut(&stream), lanes.lane(stream)) else {
