@@ -58,7 +58,9 @@ impl Drop for Peer {
 /// A client of the benchmark: `sender` or `receiver`.
 pub fn client(dir: &str, name: &str) -> Result<Client, pinnace::delivery::Error> {
     let registry = format!("dir://{dir}/registry");
-    Client::builder(name, &format!("to-{name}")).data_dir(format!("{dir}/{name}")).registry(&registry).start()
+    let builder = Client::builder(name, &format!("to-{name}")).data_dir(format!("{dir}/{name}"));
+    // A case may have more on the disk than the default limit.
+    builder.registry(&registry).disk_limit(u64::MAX).start()
 }
 
 pub const TOPIC: &str = "to-receiver";
