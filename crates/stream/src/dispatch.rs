@@ -400,6 +400,11 @@ impl Dispatch {
         if self.keys.defer(number, key, member) { Choice::Deferred } else { Choice::Nobody }
     }
 
+    /// Returns true if a receiver has this number.
+    pub fn is_assigned(&self, number: u64) -> bool {
+        self.owner(number).is_some()
+    }
+
     fn owner(&self, number: u64) -> Option<usize> {
         self.members.iter().position(|member| member.assigned.contains(number))
     }

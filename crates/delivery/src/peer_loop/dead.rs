@@ -91,7 +91,9 @@ impl GivenUpMessage {
             }
             false
         };
-        let wanted = Wanted { range: self.first..=self.last, enough_bytes: usize::MAX, filter: &note_begin };
+        let known = store.lock().outbox.get(self.stream).map(|of| of.first_part_of(self.last));
+        let first = known.map_or(self.first, |known| known.min(self.first));
+        let wanted = Wanted { range: first..=self.last, enough_bytes: usize::MAX, filter: &note_begin };
         store.messages(self.stream, &wanted)?;
         let Some(begin) = begin.get() else { return Ok(None) };
         let one = Wanted { range: begin..=self.last, enough_bytes: 0, filter: &|_| true };

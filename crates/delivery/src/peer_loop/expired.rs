@@ -60,6 +60,16 @@ impl Expiry {
         }
     }
 
+    /// What a receiver reports as done of a stream, without what waits here: the receiver counts every number as done
+    /// that was left out before a message that it got.
+    pub fn without_found(&self, stream: u32, done: RangeSet) -> RangeSet {
+        let mut found = RangeSet::default();
+        for late in self.found.iter().filter(|late| late.stream == stream) {
+            found.add(late.first, late.last);
+        }
+        if found.last() == 0 { done } else { done.without(&found) }
+    }
+
     /// When to try again, after there was no room.
     pub fn again_at(&self) -> Option<Instant> {
         self.again_at

@@ -144,6 +144,12 @@ impl Stream {
         self.gone().all_upto() >= seq
     }
 
+    /// The number of the first part of the message that ends in `last`, or a lower one.
+    pub fn first_part_of(&self, last: u64) -> u64 {
+        let before = self.unended.within(0, last.saturating_sub(1)).last();
+        before.filter(|(_, end)| end + 1 == last).map_or(last, |(first, _)| first)
+    }
+
     /// Where to begin to read for the messages after `seq`. None: the log holds none.
     pub fn position_after(&self, seq: u64) -> Option<Position> {
         let at = self.runs.partition_point(|run| run.last <= seq);

@@ -27,9 +27,14 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn to_receiver(sender: &Client) -> OutgoingStatistics {
-    let of = sender.statistics();
-    of.outgoing.into_iter().find(|of| of.receiver.as_deref() == Some("receiver")).unwrap()
+/// What became of the messages to all, or of those to one.
+fn outgoing(sender: &Client, all: bool) -> OutgoingStatistics {
+    let mut of = sender.statistics().outgoing.into_iter();
+    of.find(|of| of.topic == "news" && of.receiver.is_some() == all).unwrap()
+}
+
+fn ends(of: &OutgoingStatistics) -> (u64, u64, u64, u64) {
+    (of.expired, of.expired_at_receiver, of.acknowledged, of.dead_letters)
 }
 
 fn letters(dir: &Path) -> Vec<DeadLetter> {
@@ -41,53 +46,85 @@ fn bodies() -> [Vec<u8>; 2] {
     [b"late".to_vec(), vec![7; 2_500_000]]
 }
 
-/// Sends messages that expire while their receiver is away. Returns the sender and the receiver, which has had the last
-/// message, one that does not expire.
-fn expire_here(dir: &Path, keep: bool) -> (Client, Client) {
+/// Two clients, of which the receiver is away. Returns the receiver's endpoint, and the sender.
+fn begin(dir: &Path, keep: bool) -> (String, Client) {
     let receiver = client("receiver", dir).start().unwrap();
     let endpoint = receiver.endpoint().to_owned();
     receiver.close(soon()).unwrap();
     let sender = client("sender", dir).compress_from(usize::MAX).dead_letter_expired(keep);
-    let sender = sender.peer("receiver", &endpoint, &["news"]).start().unwrap();
+    let sender = sender.disk_limit(32 << 20).peer("receiver", &endpoint, &["news"]).start().unwrap();
+    (endpoint, sender)
+}
+
+/// Sends messages that expire, and then one that does not.
+fn send_late(sender: &Client, all: bool) {
     for body in bodies() {
-        sender.send("news", &body, &with_ttl(Duration::from_millis(1))).unwrap();
+        sender.send("news", &body, &Options { all, ..with_ttl(Duration::from_millis(1)) }).unwrap();
     }
     let over = Instant::now() + Duration::from_millis(2);
     until("the time to live", || Instant::now() > over);
-    sender.send_all("news", b"last").unwrap();
-    let receiver = client("receiver", dir).listen(&endpoint).start().unwrap();
+    sender.send("news", b"last", &Options { all, ttl: None, ..with_ttl(Duration::ZERO) }).unwrap();
+}
+
+/// The receiver, which gets the last message alone.
+fn receive_last(dir: &Path, endpoint: &str) -> Client {
+    let receiver = client("receiver", dir).listen(endpoint).topics(&["news"]).start().unwrap();
     let delivery = receiver.recv(soon()).unwrap();
     assert_eq!(delivery.body(), b"last");
     delivery.ack();
-    until("the acknowledgement", || to_receiver(&sender).pending == 0);
-    (sender, receiver)
+    receiver
+}
+
+/// Both letters come back as messages without a time limit.
+fn letters_are_whole(dir: &Path, sender: &Client, receiver: &Client, named: &str) {
+    until("both letters", || letters(dir).len() == 2);
+    for (letter, body) in letters(dir).iter().zip(bodies()) {
+        let dead = &letter.dead;
+        assert_eq!((dead.topic.as_str(), dead.receiver.as_str()), ("news", named));
+        assert_eq!((dead.reason, dead.deliveries), (Verdict::Expired, 0));
+        assert_eq!(letter.bytes, body.len() as u64);
+        assert_eq!(sender.requeue(letter.number, soon()), Ok(true));
+        let delivery = receiver.recv(soon()).unwrap();
+        assert!(delivery.body() == body);
+        delivery.ack();
+    }
+    sender.wait_pending(0, soon()).unwrap();
 }
 
 #[test]
 fn by_the_sender_s_clock_a_message_is_counted_and_can_be_a_dead_letter() {
-    for keep in [false, true] {
+    for (keep, all) in [(false, true), (true, true), (false, false), (true, false)] {
         let dir = tempfile::tempdir().unwrap();
-        let (sender, receiver) = expire_here(dir.path(), keep);
-        let of = to_receiver(&sender);
-        assert_eq!((of.expired, of.expired_at_receiver, of.acknowledged, of.dead_letters), (2, 0, 1, 0));
-        sender.wait_pending(if keep { 2 } else { 0 }, soon()).unwrap();
-        if !keep {
-            assert_eq!(letters(dir.path()), []);
-            continue;
+        let (endpoint, sender) = begin(dir.path(), keep);
+        send_late(&sender, all);
+        let receiver = receive_last(dir.path(), &endpoint);
+        until("the end of all", || outgoing(&sender, all).pending == 0);
+        assert_eq!(ends(&outgoing(&sender, all)), (2, 0, 1, 0));
+        match keep {
+            true => letters_are_whole(dir.path(), &sender, &receiver, if all { "receiver" } else { "" }),
+            false => assert_eq!(letters(dir.path()), []),
         }
-        until("both letters", || letters(dir.path()).len() == 2);
-        for (letter, body) in letters(dir.path()).iter().zip(bodies()) {
-            let dead = &letter.dead;
-            assert_eq!((dead.topic.as_str(), dead.receiver.as_str()), ("news", "receiver"));
-            assert_eq!((dead.reason, dead.deliveries), (Verdict::Expired, 0));
-            assert_eq!(letter.bytes, body.len() as u64);
-            // It has no time limit any more.
-            assert_eq!(sender.requeue(letter.number, soon()), Ok(true));
-            let delivery = receiver.recv(soon()).unwrap();
-            assert!(delivery.body() == body);
-            delivery.ack();
-        }
-        sender.wait_pending(0, soon()).unwrap();
+    }
+}
+
+/// The receiver's acknowledgement of a later message says nothing of those that expired before.
+#[test]
+fn a_letter_for_which_there_is_no_room_is_written_later() {
+    for all in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (endpoint, sender) = begin(dir.path(), true);
+        send_late(&sender, all);
+        let filling = || {
+            let deadline = Some(Instant::now() + Duration::from_secs(1));
+            sender.send("fill", &[1; 500_000], &Options { ttl: None, deadline, ..with_ttl(Duration::ZERO) })
+        };
+        while filling().is_ok() {}
+        let receiver = receive_last(dir.path(), &endpoint);
+        until("the acknowledgement", || outgoing(&sender, all).acknowledged > 0);
+        assert!(sender.clear_pending("fill").unwrap() > 0);
+        letters_are_whole(dir.path(), &sender, &receiver, if all { "receiver" } else { "" });
+        let of = outgoing(&sender, all);
+        assert_eq!((of.expired, of.expired_at_receiver, of.dead_letters), (2, 0, 0));
     }
 }
 

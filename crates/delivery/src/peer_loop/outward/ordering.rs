@@ -60,7 +60,8 @@ impl Outward {
                 break;
             }
             let part = part.filter(|part| {
-                let is_expired = part.is_expired(now_ms);
+                let has_begun = !is_first && shared.dispatch.is_assigned(number - 1);
+                let is_expired = part.is_expired(now_ms) && !has_begun;
                 expired.extend(is_expired.then_some((stream, number, number)));
                 !is_expired
             });

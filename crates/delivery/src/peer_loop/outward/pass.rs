@@ -8,7 +8,7 @@ use crate::log::Position;
 use crate::peer_loop::peer::Peer;
 use crate::store::Store;
 use crate::store::records::MessageRecord;
-use crate::wire::{COST, Data, ENDS, FRAME_BYTES, FrameEntry, make_room};
+use crate::wire::{BEGINS, COST, Data, ENDS, FRAME_BYTES, FrameEntry, make_room};
 
 /// Frames at least this large are passed by reference, not copied.
 const HAND_OVER_BYTES: usize = 16 << 10;
@@ -80,7 +80,9 @@ impl Pass<'_> {
             let Some(again) = self.outward.lanes.lane_mut(stream) else { return };
             lane = again;
         }
-        if message.is_expired(self.now_ms) {
+        // What has begun is sent as a whole: then it expires at its receiver.
+        let has_begun = message.flags & BEGINS == 0 && seq == lane.lane().sent() + 1;
+        if message.is_expired(self.now_ms) && !has_begun {
             // If nothing before it is left to send, the numbers before it expire with it.
             self.expired.push((stream, if has_all { lane.lane().sent() + 1 } else { seq }, seq));
             return;
@@ -114,7 +116,7 @@ impl Pass<'_> {
         // Gaps in the numbers may be filled by volatile messages.
         let mut all =
             is_next || self.outward.hand_out_held(self.store, stream, seq, self.now_ms, &mut self.expired);
-        if all && message.is_expired(self.now_ms) {
+        if all && message.is_expired(self.now_ms) && !self.outward.has_begun(stream, seq, message.flags) {
             return self.expired.push((stream, seq, seq));
         }
         all = all && self.outward.hand_out(stream, &message.entry(seq));

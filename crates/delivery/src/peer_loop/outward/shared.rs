@@ -345,6 +345,12 @@ impl Outward {
         shared.dispatch.end_burst();
     }
 
+    /// Returns true if a receiver has got the part before this one: it gets the whole message.
+    pub(super) fn has_begun(&self, stream: u32, seq: u64, flags: u8) -> bool {
+        let shared = self.shared.get(&stream).filter(|_| flags & BEGINS == 0);
+        shared.is_some_and(|shared| shared.dispatch.is_assigned(seq - 1))
+    }
+
     /// Sends a message that the lane of a shared stream offers, or defers it. Returns false if no receiver can take it
     /// now, and later ones must wait too.
     pub(super) fn hand_out(&mut self, stream: u32, entry: &FrameEntry<'_>) -> bool {
