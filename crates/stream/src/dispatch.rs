@@ -269,6 +269,11 @@ impl Dispatch {
         self.keys.drop_queues(keys_are_unknown);
     }
 
+    /// Returns true if numbers wait for receivers.
+    pub fn has_deferred(&self) -> bool {
+        self.keys.awaited().next().is_some()
+    }
+
     /// Returns true if numbers wait for this receiver. If it is lost or stops, the caller offers them again.
     pub fn waits_for(&self, peer: usize) -> bool {
         self.find(peer).is_some_and(|at| self.keys.has_queue(at))

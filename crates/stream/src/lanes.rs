@@ -35,7 +35,7 @@
 //! assert_eq!(lanes.furthest_behind(), Some(0));
 //! let mut lane = lanes.offer(1, 1, 0, Served::Behind).unwrap();
 //! assert_eq!(lane.advance_to(1, 10), Some(0), "it follows number 0");
-//! lanes.served_behind(0, 1);
+//! assert_eq!(lanes.served_behind(0, 1), [1]);
 //! assert_eq!(lanes.furthest_behind(), None, "it is current again");
 //! ```
 
@@ -349,8 +349,8 @@ impl<P: Copy + Ord, T> Lanes<P, T> {
     }
 
     /// Called after the log was read from `from` up to `next` for lanes that are behind. All lanes in that range move
-    /// to `next`, or become current if that is the tail.
-    pub fn served_behind(&mut self, from: P, next: P) {
+    /// to `next`, or become current if that is the tail. Returns those that have become current.
+    pub fn served_behind(&mut self, from: P, next: P) -> Vec<u32> {
         let is_current = Some(next) >= self.tail;
         let mut moved = Vec::new();
         while let Some((position, stream)) = self.behind.first().copied()
@@ -359,11 +359,13 @@ impl<P: Copy + Ord, T> Lanes<P, T> {
             self.behind.pop_first();
             let Some(lane) = self.lanes.get_mut(&stream) else { continue };
             lane.state = if is_current { State::Current } else { State::Behind(next) };
-            moved.push((next, stream));
+            moved.push(stream);
         }
-        if !is_current {
-            self.behind.extend(moved);
+        if is_current {
+            return moved;
         }
+        self.behind.extend(moved.into_iter().map(|stream| (next, stream)));
+        Vec::new()
     }
 
     /// The position up to which the log was read for current lanes.

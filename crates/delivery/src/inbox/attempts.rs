@@ -228,6 +228,7 @@ impl Inbox {
         counts.loaded.insert(key_of(&message), message.deliveries);
         self.count(state, &message);
         let held = state.flows[index].return_one(message);
+        state.changed.enqueue(index);
         self.pay(state, index);
         (held, None)
     }

@@ -195,6 +195,7 @@ impl Inbox {
             Some(place) => flow.take_work(&frame, place, &data, self.largest),
             None => flow.take(&frame, &data, self.largest),
         };
+        state.changed.enqueue(index);
         let Taken { outcome, cost, at_once, given_up } = taken;
         for (last, given_up) in given_up {
             state.news.given_up.push((frame.origin.of, last, given_up));
@@ -311,10 +312,11 @@ impl Inbox {
         }
         let mut first = state.release_aside();
         while let Some(index) = first.take().or_else(|| state.ready.take()) {
-            let flow = &mut state.flows[index];
-            if flow.held_until.is_some() {
+            if state.flows[index].held_until.is_some() {
                 continue;
             }
+            state.changed.enqueue(index);
+            let flow = &mut state.flows[index];
             let (was_dirty, message) = (flow.dirty, flow.next(now_ms));
             let unpaid = std::mem::take(&mut flow.unpaid);
             let (of, expired) = (flow.origin.of, std::mem::take(&mut flow.expired));

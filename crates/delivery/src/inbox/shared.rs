@@ -203,6 +203,7 @@ impl Inbox {
         let known = flow.shared.as_ref().map(|shared| shared.known.clone()).unwrap_or_default();
         let held = flow.report(1, known);
         let origin = flow.origin.clone();
+        state.changed.enqueue(index);
         self.pay(&mut state, index);
         state.note(index);
         self.tell_once(&mut state);
@@ -224,6 +225,7 @@ impl Inbox {
     pub fn report(&self, origin: &Origin) -> Option<Held> {
         let mut state = self.lock();
         let held = state.flows[origin.flow].report(1, RangeSet::default());
+        state.changed.enqueue(origin.flow);
         self.pay(&mut state, origin.flow);
         held
     }
@@ -232,6 +234,7 @@ impl Inbox {
     pub fn mark_taken(&self, origin: &Origin, taken: &RangeSet) {
         let mut state = self.lock();
         state.flows[origin.flow].drop_taken(taken);
+        state.changed.enqueue(origin.flow);
         self.pay(&mut state, origin.flow);
     }
 
@@ -253,6 +256,7 @@ impl Inbox {
             }
             flow.return_some(|_| false);
             returned.extend(flow.report(0, RangeSet::default()));
+            state.changed.enqueue(index);
             self.pay(&mut state, index);
         }
         (returned, next)
@@ -286,12 +290,11 @@ impl Inbox {
 
     /// A handler asks for a message, and none is here.
     pub(super) fn ask(&self, state: &mut MutexGuard<'_, Waiting>) {
-        if state.shared.is_empty() {
+        if state.changed.is_empty() {
             return;
         }
         let time = now();
-        for at in 0..state.shared.len() {
-            let index = state.shared[at];
+        while let Some(index) = state.changed.take() {
             let flow = &mut state.flows[index];
             if let Some(shared) = flow.shared.as_mut().filter(|_| flow.held_until.is_none()) {
                 shared.pull.ask(time);

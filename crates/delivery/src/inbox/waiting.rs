@@ -62,6 +62,8 @@ pub struct Waiting {
     pub is_void: bool,
     /// The flows of shared streams.
     pub shared: Vec<usize>,
+    /// Flows that have changed since a handler asked for a message in vain. Those of shared streams then ask for more.
+    pub changed: RoundRobin,
 }
 
 impl Waiting {
@@ -78,6 +80,7 @@ impl Waiting {
             let flow = &mut self.flows[index];
             if flow.held_until.is_some_and(|until| until <= now) {
                 flow.held_until = None;
+                self.changed.enqueue(index);
                 self.list(index);
             }
         }

@@ -38,7 +38,7 @@ pub struct Outward {
     /// A peer has the same index here and in `lanes`.
     pub peers: Vec<Option<Peer>>,
     pub lanes: Lanes<Position, LaneFrame>,
-    /// Streams that may have unsent volatile messages.
+    /// Streams that may have unsent volatile messages. Those whose lane is not current come back when it is.
     held: BTreeSet<u32>,
     /// Frames that report messages as done, and wait until the log's record of that is on the disk. If a power cut took
     /// the record, the restarted sender would send the messages again, and the peer would drop them as done.
@@ -47,6 +47,11 @@ pub struct Outward {
     heirs: HashMap<u32, Vec<(u32, u64)>>,
     /// Streams that several receivers share.
     pub shared: BTreeMap<u32, SharedStream>,
+    /// The shared streams that each turn looks at: something of them waits for the disk or for the end of what is bound
+    /// to a receiver, or a receiver is of an earlier build.
+    watched: BTreeSet<u32>,
+    /// Shared streams with messages that no receiver could take. They can go on when one grants credit.
+    starved: BTreeSet<u32>,
     /// Shared streams whose free numbers are to be offered again.
     to_offer: BTreeSet<u32>,
     /// Shared streams and receivers that may be able to take what waits for them.
@@ -73,8 +78,22 @@ impl Outward {
         let tail = log.segments().last().map(|segment| Log::start_of(*segment));
         let lanes = Lanes::new(tail);
         let (peers, held, untold, heirs, shared) = Default::default();
-        let (to_offer, to_serve, has_left, buffer, touched) = Default::default();
-        Outward { peers, lanes, held, untold, heirs, shared, to_offer, to_serve, has_left, buffer, touched }
+        let (watched, starved, to_offer, to_serve, has_left, buffer, touched) = Default::default();
+        Outward {
+            peers,
+            lanes,
+            held,
+            untold,
+            heirs,
+            shared,
+            watched,
+            starved,
+            to_offer,
+            to_serve,
+            has_left,
+            buffer,
+            touched,
+        }
     }
 
     pub fn peer(&mut self, index: usize) -> Option<&mut Peer> {
@@ -323,7 +342,7 @@ impl Outward {
         let behind = self.lanes.furthest_behind();
         if let Some(from) = behind {
             let next = self.pass(store, from, Served::Behind, now_ms, &mut expired)?;
-            self.lanes.served_behind(from, next);
+            self.held.extend(self.lanes.served_behind(from, next));
         }
         moved |= behind.is_some();
         if !self.lanes.is_any_connected() {
@@ -344,10 +363,9 @@ impl Outward {
         self.held.extend(store.lock().take_held());
         let (mut moved, held) = (false, std::mem::take(&mut self.held));
         for stream in held {
-            let Some(lane) = self.lanes.lane(stream).filter(|lane| lane.is_ready()) else { continue };
-            let (before, is_current) = (lane.sent(), lane.is_current());
+            let Some(lane) = self.lanes.lane(stream).filter(|lane| lane.is_current()) else { continue };
+            let before = lane.sent();
             let all = match self.shared.contains_key(&stream) {
-                _ if !is_current => false,
                 true => self.hand_out_held(store, stream, u64::MAX, now_ms, expired),
                 false => self.send_held_below(store, stream, u64::MAX, now_ms, expired),
             };

@@ -29,6 +29,8 @@ pub struct Peer {
     pub(super) other: Option<Silence>,
     /// What both sides can do on this connection.
     pub features: Features,
+    /// Messages to one that were bound to it when this connection began.
+    pub bound: Vec<Bound>,
     /// Whether properties of messages were left out for it.
     pub properties: Left,
     /// It does not speak our version of the protocol, and was asked again in the first one on this connection.
@@ -43,6 +45,14 @@ pub struct Peer {
     pub is_forked: bool,
     /// A frame hit the limit in bytes: the peer causes more frames than it reads.
     pub is_full: bool,
+}
+
+/// A stream to one receiver that has messages to any one receiver of its topic, up to a number.
+#[derive(Debug, Clone)]
+pub struct Bound {
+    pub topic: String,
+    pub stream: u32,
+    pub upto: u64,
 }
 
 /// Why a peer gets no messages.
@@ -84,6 +94,7 @@ impl Peer {
             attempts: Attempts::default(),
             other: None,
             features: Features::NONE,
+            bound: Vec::new(),
             properties: Left::In,
             was_asked_again: false,
             again_at: None,

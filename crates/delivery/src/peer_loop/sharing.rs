@@ -96,13 +96,7 @@ impl PeerLoop {
 
     /// Copies messages of shared streams for receivers that do not know shared streams.
     pub(super) fn copy_for_older(&mut self) {
-        let older: Vec<(u32, usize)> = self
-            .outward
-            .shared
-            .iter()
-            .flat_map(|(stream, shared)| shared.older.iter().map(|peer| (*stream, *peer)))
-            .collect();
-        for (stream, peer) in older {
+        for (stream, peer) in self.outward.older() {
             // Without room now, it is tried again.
             let _ = self.copy_some(stream, peer);
         }

@@ -57,6 +57,7 @@ impl Outward {
             let is_first = part.is_none_or(|part| part.flags & BEGINS != 0);
             let (Some(shared), lanes) = (self.shared.get_mut(&stream), &self.lanes) else { break };
             if !shared.dispatch.can_take(member, is_first, |peer| lanes.has_credit(peer)) {
+                self.starved.insert(stream);
                 break;
             }
             let part = part.filter(|part| {

@@ -18,7 +18,7 @@ use super::Outward;
 use super::ordering::{digest_of_key, keys_of};
 use super::pass::LaneFrame;
 use crate::environment::now;
-use crate::peer_loop::peer::Peer;
+use crate::peer_loop::peer::{Bound, Peer};
 use crate::properties::ordering_key_in;
 use crate::store::Store;
 use crate::store::records::Receiver;
@@ -37,7 +37,7 @@ pub(in crate::peer_loop) struct SharedStream {
     /// The frames gathered during a read, by member.
     frames: Vec<WorkFrame>,
     /// Connected receivers without the feature.
-    pub older: BTreeSet<usize>,
+    older: BTreeSet<usize>,
     /// Connected receivers that first get what is bound to them, in order: the stream to each, and up to which number.
     bound: BTreeMap<usize, (u32, u64)>,
     /// Messages up to this number were recovered when the store was opened, and receivers that may have some of them:
@@ -168,8 +168,11 @@ impl Outward {
     }
 
     /// The peer accepts our streams.
-    pub(super) fn open_all_shared(&mut self, store: &Store, peer: usize) {
-        self.shared_with(peer).into_iter().for_each(|stream| self.open_shared(store, stream, peer));
+    pub(super) fn open_all_shared(&mut self, store: &Store, index: usize) {
+        if let Some(Some(peer)) = self.peers.get_mut(index) {
+            peer.bound = bound_to(store, peer.client, &peer.name);
+        }
+        self.shared_with(index).into_iter().for_each(|stream| self.open_shared(store, stream, index));
     }
 
     fn open_shared(&mut self, store: &Store, stream: u32, index: usize) {
@@ -184,10 +187,13 @@ impl Outward {
             shared.dispatch.report(index, 0, 0, &nothing, &nothing);
             shared.dispatch.disconnect(index, now());
             shared.older.insert(index);
+            self.watched.insert(stream);
             return self.resume_shared(store, stream);
         }
-        if let Some(bound) = bound_to(store, shared.client, &peer.name, &shared.topic) {
-            shared.bound.insert(index, bound);
+        let is_bound = |of: &&Bound| of.topic == shared.topic && !is_gone(store, of.stream, of.upto);
+        if let Some(bound) = peer.bound.iter().find(is_bound) {
+            shared.bound.insert(index, (bound.stream, bound.upto));
+            self.watched.insert(stream);
             return;
         }
         let (done, recorded_in) = recorded_done(store, stream);
@@ -196,6 +202,7 @@ impl Outward {
         } else {
             shared.to_tell.insert(index);
             shared.tell_when_recorded(recorded_in, done);
+            self.watched.insert(stream);
         }
         let (number, topic) = (u64::from(stream), &shared.topic);
         peer.send_gone(number, &shared.recorded, |gone| FromSender::Share { stream: number, topic, gone });
@@ -203,10 +210,11 @@ impl Outward {
 
     /// Shares streams with receivers that have got what was bound to them.
     pub fn share_after_bound(&mut self, store: &Store) {
-        let waiting = self.shared.iter().filter(|(_, shared)| !shared.bound.is_empty());
-        let streams: Vec<u32> = waiting.map(|(stream, _)| *stream).collect();
-        for stream in streams {
+        for stream in std::mem::take(&mut self.watched) {
             let Some(shared) = self.shared.get_mut(&stream) else { continue };
+            if shared.is_watched() {
+                self.watched.insert(stream);
+            }
             let gone = |_: &usize, (own, upto): &mut (u32, u64)| is_gone(store, *own, *upto);
             let ready: Vec<usize> = shared.bound.extract_if(.., gone).map(|(peer, _)| peer).collect();
             ready.into_iter().for_each(|peer| self.open_shared(store, stream, peer));
@@ -268,11 +276,28 @@ impl Outward {
 
     /// A receiver grants credit.
     pub fn grant(&mut self, peer: usize, bytes: u64) {
+        let had_some = self.lanes.has_credit(peer);
         self.lanes.grant(peer, bytes);
-        for stream in self.shared_with(peer) {
-            self.lanes.grant(self.shared[&stream].own_peer, u64::MAX);
-            self.to_serve.insert((stream, peer));
+        if had_some {
+            return;
         }
+        for stream in std::mem::take(&mut self.starved) {
+            let Some(shared) = self.shared.get(&stream) else { continue };
+            let is_receiver = shared.dispatch.has(peer);
+            if is_receiver {
+                self.lanes.grant(shared.own_peer, u64::MAX);
+                self.to_serve.insert((stream, peer));
+            }
+            if !is_receiver || shared.dispatch.has_deferred() {
+                self.starved.insert(stream);
+            }
+        }
+    }
+
+    /// Shared streams with a receiver of an earlier build.
+    pub fn older(&self) -> Vec<(u32, usize)> {
+        let watched = self.watched.iter().filter_map(|stream| Some((stream, self.shared.get(stream)?)));
+        watched.flat_map(|(stream, shared)| shared.older.iter().map(|peer| (*stream, *peer))).collect()
     }
 
     /// Resumes the lane of a shared stream at the first number that is neither assigned nor done.
@@ -364,9 +389,13 @@ impl Outward {
                 if let Some(mut lane) = self.lanes.lane_mut(stream) {
                     let _ = lane.advance_to(entry.seq, 0);
                 }
+                self.starved.insert(stream);
                 return true;
             }
-            Choice::Nobody => return false,
+            Choice::Nobody => {
+                self.starved.insert(stream);
+                return false;
+            }
         };
         self.give(stream, member, entry);
         if let Some(mut lane) = self.lanes.lane_mut(stream) {
@@ -414,6 +443,10 @@ impl SharedStream {
         &self.unreported
     }
 
+    fn is_watched(&self) -> bool {
+        !(self.older.is_empty() && self.bound.is_empty() && self.telling.is_none())
+    }
+
     /// Returns true if a receiver with the feature is connected.
     pub fn has_receivers(&self) -> bool {
         self.dispatch.connected().next().is_some()
@@ -429,14 +462,16 @@ impl SharedStream {
     }
 }
 
-/// A stream with messages to one that are bound to a receiver, and up to which number.
-fn bound_to(store: &Store, client: u32, receiver: &str, topic: &str) -> Option<(u32, u64)> {
+/// The streams with messages to one that are bound to a receiver. No other gets such messages while the receiver is
+/// connected.
+fn bound_to(store: &Store, client: u32, receiver: &str) -> Vec<Bound> {
     let (state, receiver) = (store.lock(), Receiver::Client(receiver.to_owned()));
-    // A stream that an earlier build has handed over may be a second one.
-    let own = state.outbox.iter().filter(|of| {
-        of.record.client == client && of.record.receiver == receiver && of.record.topic == topic
+    let own = state.outbox.iter().filter(|of| of.record.client == client && of.record.receiver == receiver);
+    let bound = own.map(|of| {
+        let topic = of.record.topic.clone();
+        Bound { topic, stream: of.record.number, upto: of.bound_upto() }
     });
-    own.map(|of| (of.record.number, of.bound_upto())).find(|(_, upto)| *upto > 0)
+    bound.filter(|bound| bound.upto > 0).collect()
 }
 
 /// Returns true if a stream has no message up to a number.

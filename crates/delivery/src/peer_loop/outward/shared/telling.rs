@@ -41,11 +41,15 @@ impl Outward {
             }
         }
         shared.tell_when_recorded(recorded_in, done);
+        if shared.telling.is_some() {
+            self.watched.insert(stream);
+        }
     }
 
     /// Tells receivers what is done once the disk has the record of it.
     pub(in crate::peer_loop::outward) fn tell_shared(&mut self, store: &Store) {
-        for (stream, shared) in &mut self.shared {
+        for stream in &self.watched {
+            let Some(shared) = self.shared.get_mut(stream) else { continue };
             let number = u64::from(*stream);
             while let Some(Telling { done, peers, .. }) =
                 shared.telling.take_if(|telling| is_on_disk(store, telling.batch))
