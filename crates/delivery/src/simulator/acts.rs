@@ -58,6 +58,9 @@ pub const FAULTS: [&[(Act, u64)]; 9] = [
 /// The index of the group of store copies. It permits duplicates, which disables checks, so few runs have it.
 pub const COPIES: usize = FAULTS.len() - 1;
 
+/// Times to live.
+const TTLS_MS: [u64; 5] = [1, 20, 300, 5_000, 600_000];
+
 impl World {
     pub fn perform(&mut self, act: Act) {
         let node = self.random_living();
@@ -91,9 +94,21 @@ impl World {
             (Act::FailDisk, Some(node)) => {
                 self.hosts[node].disk.fail_in(below(20), std::io::ErrorKind::Other);
             }
-            (Act::FillDisk, Some(node)) => self.hosts[node].disk.set_space(Some(3 << 20)),
-            (Act::FreeDisk, Some(node)) => self.hosts[node].disk.set_space(None),
-            (Act::StepClock, Some(node)) => self.hosts[node].step_clock(below(7_200_000) as i64 - 3_600_000),
+            (Act::FillDisk, Some(node)) => {
+                self.note(|| format!("{}'s disk is full", name_of(node)));
+                self.oracle.record_full_disk(node, true);
+                self.hosts[node].disk.set_space(Some(3 << 20));
+            }
+            (Act::FreeDisk, Some(node)) => {
+                self.note(|| format!("{}'s disk has room", name_of(node)));
+                self.oracle.record_full_disk(node, false);
+                self.hosts[node].disk.set_space(None);
+            }
+            (Act::StepClock, Some(node)) => {
+                self.hosts[node].step_clock(below(7_200_000) as i64 - 3_600_000);
+                self.oracle.clocks.record_step(node, self.hosts[node].skew_ms);
+                self.note(|| format!("{}'s clock steps", name_of(node)));
+            }
             (Act::RegistryUnreachable, Some(node)) => {
                 if let Some(life) = &self.hosts[node].life {
                     self.registry.set_unreachable(life.process);
@@ -212,7 +227,8 @@ impl World {
 
     fn close(&mut self, node: Node) {
         self.note(|| format!("{} closes", name_of(node)));
-        self.oracle.record_death(node, false);
+        let Some(life) = &self.hosts[node].life else { return };
+        self.oracle.record_death(node, life.process, false);
         self.end_transient(node, self.healthy_since.is_some());
         // An acknowledgement after the close counts; a delivery that is dropped has failed.
         let oracle = &mut self.oracle;
@@ -232,8 +248,12 @@ impl World {
 
     pub fn kill(&mut self, node: Node, power: bool) {
         self.note(|| format!("{} is killed, power: {power}", name_of(node)));
+        let Some(life) = &self.hosts[node].life else { return };
+        self.oracle.record_death(node, life.process, power);
+        if power || life.instance.store.log().progress().is_err() {
+            self.oracle.record_data_lost(node);
+        }
         self.hosts[node].kill(power, &self.network, &self.registry);
-        self.oracle.record_death(node, power);
         self.end_transient(node, false);
     }
 
@@ -266,8 +286,13 @@ impl World {
         let deadline = Some(crate::environment::now());
         let key = Some(number % 2).filter(|_| self.has_keys);
         let key_text = key.map(|key| format!("key {key}"));
-        let options =
-            Options { all, durability, deadline, ordering_key: key_text.as_deref(), ..Options::default() };
+        let ttl = (self.has_ttl && below(2) == 0)
+            .then(|| Duration::from_millis(TTLS_MS[below(TTLS_MS.len() as u64) as usize]));
+        let ordering_key = key_text.as_deref();
+        let options = Options { all, durability, deadline, ttl, ordering_key, ..Options::default() };
+        if let Some(ttl) = ttl {
+            self.oracle.record_ttl(number, ttl);
+        }
         if let Some(key) = key {
             self.oracle.record_ordering_key(number, key);
         }
@@ -283,8 +308,11 @@ impl World {
         life.due = Some(elapsed());
         let view = self.log.is_some().then(|| life.client.describe_routes());
         let (name, topic) = (name_of(node), topic_name(topic));
-        let key = key_text.unwrap_or_default();
-        self.note(|| format!("{name} sends {number} to {topic}, all: {all}, {durability:?} {key}: {sent:?}"));
+        let (key, ttl) =
+            (key_text.unwrap_or_default(), ttl.map(|ttl| format!("ttl {ttl:?}")).unwrap_or_default());
+        self.note(|| {
+            format!("{name} sends {number} to {topic}, all: {all}, {durability:?} {key}{ttl}: {sent:?}")
+        });
         if !self.oracle.findings.is_empty() {
             self.note(|| format!("{name} knows {}", view.unwrap_or_default()));
         }
@@ -340,7 +368,9 @@ impl World {
         self.note(|| format!("{} {text} {number:?}", name_of(node)));
         match (number, fails) {
             (None, _) => {
-                let letter = self.oracle.record_dead_letter(delivery.body());
+                let letter = delivery.dead().and_then(|dead| {
+                    self.oracle.record_dead_letter(node_of(delivery.from()), dead, delivery.body())
+                });
                 self.note(|| format!("{} has buried {letter:?}", name_of(node)));
                 delivery.ack();
             }

@@ -10,6 +10,7 @@ use crate::environment::{now, simulated};
 use crate::instance::Instance;
 use crate::log::tests::faulty::Faulty;
 use crate::registry::Watch;
+use crate::store::records::Receiver;
 use crate::{Client, Delivery, Error};
 
 /// How often the watch's thread asks the registry.
@@ -27,6 +28,7 @@ pub struct HostSettings {
     pub skips: bool,
     pub disk_limit: u64,
     pub durable: bool,
+    pub keeps_expired: bool,
 }
 
 pub struct Host {
@@ -127,6 +129,7 @@ impl Host {
             .reassign_after(self.settings.reassign_after)
             .disk_limit(self.settings.disk_limit)
             .durable(self.settings.durable)
+            .dead_letter_expired(self.settings.keeps_expired)
             .on_error(move |error| reported.lock().unwrap().push(error.clone()));
         if let Some(deliveries) = self.settings.max_deliveries {
             builder = builder.max_deliveries(deliveries);
@@ -151,6 +154,15 @@ impl Host {
         self.life =
             Some(Life { process, client, instance, watch, unconfirmed, in_hand, watch_at, due, errors });
         Ok(())
+    }
+
+    /// The topics of messages to one that are pending.
+    pub fn pending_to_one(&self) -> Vec<String> {
+        let Some(life) = &self.life else { return Vec::new() };
+        let state = life.instance.store.lock();
+        let pending =
+            state.outbox.iter().filter(|of| of.record.receiver == Receiver::Anyone && of.pending() > 0);
+        pending.map(|of| of.record.topic.clone()).collect()
     }
 
     /// Lets the process do what is due. Returns the time of its next deadline.

@@ -5,20 +5,32 @@
 //! 2. A message to all that was accepted is handled by each client that listened: one whose subscription the sender's
 //!    store has recorded, or the registry has shown, and that did not end since. A durable subscription does not end
 //!    with its process. A message that was sent while no receiver was known, and is on the disk, is handled by each
-//!    client that listens in the end.
+//!    client that listens in the end; by one of them, if the sender's disk was full.
 //! 3. One sender's messages to all of a topic reach each durable receiver in the order of sending, except those that
 //!    were sent before it ended an earlier subscription, those in memory that were sent while no receiver was known,
-//!    and those that were not on the sender's disk when its host lost power.
+//!    those that were not on the sender's disk when its host lost power, and those that may have expired at the
+//!    receiver before it ended, if its clock was set back since.
 //! 4. A client never gets a message again that it has acknowledged, also after its close, unless it was killed since,
 //!    or a store was replaced by an old copy.
 //! 5. What arrives was sent, and is unchanged.
 //! 6. A message to all that is sent after the registry showed the end of a subscription does not reach that client.
-//! 7. In the end, nothing is pending for a client that lives.
+//! 7. In the end, nothing is pending for a client that lives, nor to one while a client listens.
 //! 8. One sender's messages to one of a topic that have the same ordering key are handled for the first time in the
 //!    order of sending, whichever clients handle them.
+//! 9. A message with a time to live need not be handled after that was over by the clock of its sender or its receiver,
+//!    and no client gets it for the first time after that, by its own clock. If its sender keeps what has expired, and
+//!    it is on the disk, it is a dead letter then, for each receiver that has not handled it; except a message to all
+//!    if its sender ended after it had expired by the sender's clock, and after the sender had sent a later one, and
+//!    the sender's host lost power then, or its disk failed or was full.
+//! 10. A dead letter is unchanged. One that has expired is of a sender that wants it, its time to live was over, and
+//!     its receiver has not acknowledged it, unless that was killed since.
+
+mod lifetime;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+use lifetime::Clocks;
 
 use super::network::Process;
 use crate::environment::simulated::elapsed;
@@ -52,10 +64,13 @@ struct Sent {
     /// It is on no disk: the receiver does not record that it has handled it.
     is_memory: bool,
     ordering_key: Option<u32>,
+    /// When its time to live is over, by its sender's clock.
+    ends_ms: Option<i64>,
     /// Lost with its process, or with what an old copy replaced.
     is_exempt: bool,
     handled: BTreeMap<Node, Handled>,
-    is_dead: bool,
+    /// The receivers of its dead letters that were handled; None: it expired before a receiver had it.
+    letters: BTreeSet<Option<Node>>,
 }
 
 #[derive(Default)]
@@ -78,6 +93,14 @@ pub struct Oracle {
     recorded: BTreeSet<(Node, Node, Topic)>,
     /// When a host last lost power.
     lost_power: BTreeMap<Node, Duration>,
+    /// When a client has last ended.
+    last_death: BTreeMap<Node, Duration>,
+    /// When clients ended that may have had letters of expired messages that were not on their disk.
+    lost_letters: Vec<(Node, Duration)>,
+    /// Hosts whose disk was full, and until when letters may have waited for room.
+    full_until: BTreeMap<Node, Duration>,
+    /// Processes that have ended.
+    ended_processes: BTreeSet<Process>,
     /// Processes that have closed their client, with all that it has handled on the disk.
     closed: BTreeSet<Process>,
     /// The highest message to all delivered so far, by receiver, sender and topic.
@@ -93,6 +116,9 @@ pub struct Oracle {
     transient: BTreeSet<Node>,
     /// Messages may be moved to other receivers.
     reassigns: bool,
+    /// Clients whose expired messages become dead letters.
+    keeps_expired: BTreeSet<Node>,
+    pub clocks: Clocks,
     /// Broken promises.
     pub findings: Vec<String>,
 }
@@ -104,8 +130,14 @@ pub fn body_of(number: u32, len: usize) -> Vec<u8> {
 }
 
 impl Oracle {
-    pub fn new(reassigns: bool, transient: BTreeSet<Node>) -> Oracle {
-        Oracle { reassigns, transient, ..Oracle::default() }
+    pub fn new(
+        hosts: usize,
+        reassigns: bool,
+        transient: BTreeSet<Node>,
+        keeps_expired: BTreeSet<Node>,
+    ) -> Oracle {
+        let clocks = Clocks::new(hosts);
+        Oracle { reassigns, transient, keeps_expired, clocks, ..Oracle::default() }
     }
 
     fn report(&mut self, text: String) {
@@ -153,7 +185,12 @@ impl Oracle {
 
     /// A client has died: its subscriptions that the registry does not show yet will not appear. `power`: its host has
     /// lost power.
-    pub fn record_death(&mut self, node: Node, power: bool) {
+    pub fn record_death(&mut self, node: Node, process: Process, power: bool) {
+        self.ended_processes.insert(process);
+        self.last_death.insert(node, elapsed());
+        if self.full_until.get(&node).is_some_and(|until| *until > elapsed()) {
+            self.record_data_lost(node);
+        }
         if power {
             self.lost_power.insert(node, elapsed());
         }
@@ -193,7 +230,7 @@ impl Oracle {
         let has_left = |((_, on), from): &(&(Node, Topic), &Duration)| *on == topic && **from <= at;
         let left = self.ended.iter().filter(has_left).map(|((node, _), _)| *node);
         let left = if all && sees_registry { left.collect() } else { BTreeSet::new() };
-        let (had_no_receiver, accepted, is_exempt, is_dead) = (false, false, false, false);
+        let (had_no_receiver, accepted, is_exempt) = (false, false, false);
         self.sent.push(Sent {
             sender,
             all,
@@ -206,9 +243,10 @@ impl Oracle {
             accepted,
             is_memory: false,
             ordering_key: None,
+            ends_ms: None,
             is_exempt,
             handled,
-            is_dead,
+            letters: BTreeSet::new(),
         });
         self.sent.len() as u32 - 1
     }
@@ -250,8 +288,9 @@ impl Oracle {
     pub fn record_replaced(&mut self, node: Node, made: Duration) {
         self.has_copies = true;
         for of in self.sent.iter_mut().filter(|of| of.sender == node) {
-            // A message that was given up may have been a dead letter in the store that is lost.
-            let may_be_dead = of.handled.values().any(|handled| handled.acked_in.is_none());
+            // A message that was given up, or has expired, may have been a dead letter in the store that is lost.
+            let may_be_dead = of.handled.values().any(|handled| handled.acked_in.is_none())
+                || of.ends_ms.is_some_and(|ends_ms| self.clocks.have_shown(ends_ms, of.at));
             of.is_exempt |= of.at >= made || may_be_dead;
         }
         // What the copy has recorded is not known here.
@@ -285,6 +324,9 @@ impl Oracle {
         if !is_as_sent {
             self.report(format!("client {node} got message {number} changed"));
         }
+        if is_first {
+            self.check_lifetime(node, number);
+        }
         if has_left && !self.has_copies {
             self.report(format!("client {node} got message {number} after it had left the topic"));
         }
@@ -308,8 +350,11 @@ impl Oracle {
         // The lease of a client that is not durable, and so its subscription, may end and begin again at any time.
         // If the power cut took the record of its stream, later messages are in a stream of another number.
         let was_cut = !accepted && self.lost_power.get(&sender).is_some_and(|cut| sent_at <= *cut);
-        let is_exempt =
-            is_of_earlier || (had_no_receiver && is_memory) || was_cut || self.transient.contains(&node);
+        let is_exempt = is_of_earlier
+            || (had_no_receiver && is_memory)
+            || was_cut
+            || self.transient.contains(&node)
+            || self.may_have_expired_before(number, node);
         if all && is_first && !is_exempt && !self.has_copies {
             let last = self.last_in_order.insert((node, sender, topic), number);
             if last.is_some_and(|last| last > number) {
@@ -330,17 +375,10 @@ impl Oracle {
         self.closed.insert(process);
     }
 
-    /// A dead letter was handled. Returns its number.
-    pub fn record_dead_letter(&mut self, body: &[u8]) -> Option<u32> {
-        let number = body.first_chunk().map(|number| u32::from_le_bytes(*number))?;
-        self.sent.get_mut(number as usize)?.is_dead = true;
-        Some(number)
-    }
-
     /// Messages that were accepted and whose promise is not kept yet.
     pub fn missing(&self, has_listener: impl Fn(Node, Topic) -> bool) -> Vec<String> {
         let mut missing = Vec::new();
-        let sent = self.sent.iter().enumerate().filter(|(_, of)| of.accepted && !of.is_exempt && !of.is_dead);
+        let sent = self.sent.iter().enumerate().filter(|(_, of)| of.accepted && !of.is_exempt);
         for (number, of) in sent {
             let acked = |node: &Node| of.handled.get(node).is_some_and(|handled| handled.acked_in.is_some());
             let kind = if of.all { "all" } else { "one" };
@@ -351,17 +389,22 @@ impl Oracle {
                     of.sender, of.topic
                 )
             };
-            let is_kept = of.all && of.had_no_receiver && !of.is_memory;
+            let is_kept =
+                of.all && of.had_no_receiver && !of.is_memory && !self.full_until.contains_key(&of.sender);
             let listeners = self
                 .subscriptions
                 .keys()
                 .filter(|(node, topic)| is_kept && *topic == of.topic && *node != of.sender);
             let expected = of.expected.iter().copied().chain(listeners.map(|(node, _)| *node));
-            let lacking: Vec<Node> = expected.filter(|node| !acked(node)).collect();
+            let has_ended =
+                |node: &Node| of.letters.contains(&Some(*node)) || self.may_be_gone(number, Some(*node));
+            let lacking: Vec<Node> = expected.filter(|node| !acked(node) && !has_ended(node)).collect();
             if !lacking.is_empty() {
                 missing.push(text(&format!("not handled by {lacking:?}")));
             } else if of.expected.is_empty()
                 && !of.handled.keys().any(acked)
+                && of.letters.is_empty()
+                && !self.may_be_gone(number, None)
                 && has_listener(of.sender, of.topic)
             {
                 missing.push(text("not handled"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::acts::{Act, COPIES, FAULTS, WORK};
 use super::network::{Process, SimulatedNetwork};
-use super::node::{Host, HostSettings, name_of, topic_name};
+use super::node::{Host, HostSettings, name_of, topic_name, topic_of};
 use super::promise::{Node, Oracle, Topic};
 use super::registry::SimulatedRegistry;
 use crate::Error;
@@ -35,6 +35,8 @@ pub struct World {
     pub sizes: &'static [usize],
     /// Some messages to one have ordering keys.
     pub has_keys: bool,
+    /// Some messages have a time to live.
+    pub has_ttl: bool,
     /// The course of events, if it is kept.
     pub log: Option<Vec<String>>,
 }
@@ -53,13 +55,18 @@ impl World {
         let count = 2 + below(5) as usize;
         let delay_us = [50, 500, 5_000, 50_000][below(4) as usize];
         let reassigns = below(2) == 0;
+        let has_ttl = seed % 3 == 2;
         let mut acts = WORK.to_vec();
         for (group, faults) in FAULTS.iter().enumerate() {
             if below(if group == COPIES { 10 } else { 3 }) == 0 {
                 acts.extend_from_slice(faults);
             }
         }
-        let sizes: &[usize] = [&[4, 20, 100][..], &[4, 1000, 30_000], &[8]][below(3) as usize];
+        let mut sizes: &[usize] = [&[4, 20, 100][..], &[4, 1000, 30_000], &[8]][below(3) as usize];
+        if has_ttl && acts.iter().any(|(act, _)| *act == Act::FillDisk) {
+            // Soon there is no room for letters.
+            sizes = &[4, 90_000];
+        }
         let window = [8 << 20, 50_000, 2_000, 200][below(4) as usize];
         simulated::set_window(window);
         simulated::set_ranges_limit([usize::MAX, 16, 3, 1][below(4) as usize]);
@@ -74,6 +81,7 @@ impl World {
                 skips: below(4) == 0,
                 disk_limit: DISK_LIMIT,
                 durable: below(4) > 0,
+                keeps_expired: has_ttl && below(2) == 0,
             };
             let disk = Faulty::new(seed.wrapping_mul(31).wrapping_add(node as u64));
             Host {
@@ -89,8 +97,11 @@ impl World {
         });
         let (network, registry) = (SimulatedNetwork::new(delay_us), SimulatedRegistry::default());
         let hosts: Vec<Host> = hosts.collect();
-        let transient = hosts.iter().filter(|host| !host.settings.durable).map(|host| host.node).collect();
-        let oracle = Oracle::new(reassigns, transient);
+        let those = |is_one: fn(&HostSettings) -> bool| {
+            hosts.iter().filter(|host| is_one(&host.settings)).map(|host| host.node).collect()
+        };
+        let (transient, keeps_expired) = (those(|of| !of.durable), those(|of| of.keeps_expired));
+        let oracle = Oracle::new(count, reassigns, transient, keeps_expired);
         let (last_process, healthy_since) = (0, Some(Duration::ZERO));
         let log = log.then(Vec::new);
         World {
@@ -105,6 +116,7 @@ impl World {
             failing,
             sizes,
             has_keys: seed % 4 == 1,
+            has_ttl,
             log,
         }
     }
@@ -302,6 +314,11 @@ impl World {
             let pending = host.life.iter().flat_map(|life| life.client.pending_by_peer());
             for one in pending.filter(|one| one.receiver.is_some() && one.messages > 0) {
                 missing.push(format!("{} has {one:?}", name_of(host.node)));
+            }
+            for topic in host.pending_to_one() {
+                if has_listener(host.node, topic_of(&topic)) || topic.ends_with(DEAD) {
+                    missing.push(format!("{} has messages to one of {topic}", name_of(host.node)));
+                }
             }
         }
         missing

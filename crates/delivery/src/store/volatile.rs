@@ -7,7 +7,7 @@ use pinnace_stream::RangeSet;
 
 use crate::log::Position;
 use crate::properties;
-use crate::wire::{ANY, COST, Data, ENDS, FRAME_BYTES, FrameEntry, FromSender, PROPERTIES, make_room};
+use crate::wire::{ANY, COST, Data, ENDS, FrameEntry, FromSender, PROPERTIES, make_room};
 
 /// Consecutive messages, with no logged message between them.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ impl Open {
     }
 
     fn has_room_for(&self, entry: &FrameEntry<'_>) -> bool {
-        self.frame.len() + entry.bytes_at_most() <= FRAME_BYTES
+        entry.fits(self.frame.len(), self.of.time)
     }
 
     fn add(&mut self, entry: &FrameEntry<'_>) {
@@ -226,6 +226,18 @@ mod tests {
         done.add(1, 3);
         assert_eq!(volatile.drop_done(&done), 3 * (COST + 4));
         assert!(volatile.is_empty());
+    }
+
+    #[test]
+    fn a_message_keeps_its_time_when_the_clock_is_set_back() {
+        let mut volatile = Volatile::default();
+        volatile.add(1, &entry(1, b"", None), None);
+        volatile.add(1, &FrameEntry { accepted_ms: 7, ..entry(2, b"", None) }, None);
+        volatile.add(1, &entry(3, b"", None), None);
+        let mut times = Vec::new();
+        volatile.close();
+        volatile.runs.iter().for_each(|run| run.visit(|entry| times.push(entry.accepted_ms)));
+        assert_eq!(times, [1001, 7, 1003]);
     }
 
     #[test]

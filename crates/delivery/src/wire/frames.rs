@@ -400,9 +400,15 @@ impl<'a> Data<'a> {
 
 impl<'a> FrameEntry<'a> {
     /// Upper bound of the bytes that `put` adds, including those of `Data::begin_at`.
-    pub fn bytes_at_most(&self) -> usize {
+    fn bytes_at_most(&self) -> usize {
         // One byte for the kind, one for the flags, and nine integers.
         2 + 9 * NUMBER_MAX + self.body.len()
+    }
+
+    /// Returns true if it can follow in a data frame of `bytes` bytes with the base time `time`. An earlier time cannot
+    /// be written there: the clock was set back.
+    pub fn fits(&self, bytes: usize, time: u64) -> bool {
+        bytes + self.bytes_at_most() <= FRAME_BYTES && self.accepted_ms >= time
     }
 
     fn take(from: &mut Bytes<'a>, prev: u64, time: u64) -> Option<FrameEntry<'a>> {

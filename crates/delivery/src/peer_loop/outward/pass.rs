@@ -8,7 +8,7 @@ use crate::log::Position;
 use crate::peer_loop::peer::Peer;
 use crate::store::Store;
 use crate::store::records::MessageRecord;
-use crate::wire::{BEGINS, COST, Data, ENDS, FRAME_BYTES, FrameEntry, make_room};
+use crate::wire::{BEGINS, COST, Data, ENDS, FrameEntry, make_room};
 
 /// Frames at least this large are passed by reference, not copied.
 const HAND_OVER_BYTES: usize = 16 << 10;
@@ -97,7 +97,7 @@ impl Pass<'_> {
         let entry = FrameEntry { seq, accepted_ms: message.accepted_ms, ttl_ms, flags, body: &body };
         let frame = lane.data_mut();
         frame.sent.add(seq, u64::from(flags & ENDS != 0));
-        if frame.bytes.len() + entry.bytes_at_most() > FRAME_BYTES
+        if !entry.fits(frame.bytes.len(), frame.time)
             && let Some(peer) = self.outward.peers[index].as_mut()
         {
             frame.flush(peer);

@@ -22,9 +22,7 @@ use crate::peer_loop::peer::{Bound, Peer};
 use crate::properties::ordering_key_in;
 use crate::store::Store;
 use crate::store::records::Receiver;
-use crate::wire::{
-    BEGINS, COST, Data, ENDS, FRAME_BYTES, Features, FrameEntry, FromSender, make_room, split,
-};
+use crate::wire::{BEGINS, COST, Data, ENDS, Features, FrameEntry, FromSender, make_room, split};
 use telling::{Telling, is_on_disk, recorded_done};
 
 /// A shared stream.
@@ -417,7 +415,7 @@ impl Outward {
             shared.frames.resize_with(member + 1, WorkFrame::default);
         }
         let frame = &mut shared.frames[member];
-        if frame.bytes.len() + entry.bytes_at_most() > FRAME_BYTES {
+        if !entry.fits(frame.bytes.len(), frame.time) {
             frame.flush(Some(peer));
         }
         make_room(&mut frame.bytes, &entry);
