@@ -48,6 +48,15 @@ pub fn ranges_limit(most: usize) -> usize {
     most
 }
 
+/// The most bytes of a part of a message; a simulation substitutes its own.
+pub fn part_limit(most: usize) -> usize {
+    #[cfg(test)]
+    if let Some(limit) = simulated::part_limit() {
+        return limit.min(most);
+    }
+    most
+}
+
 /// The environment of a simulation, which runs on one thread.
 #[cfg(test)]
 pub mod simulated {
@@ -66,6 +75,7 @@ pub mod simulated {
         random: u64,
         window: u64,
         ranges_limit: usize,
+        part_limit: usize,
     }
 
     /// How far a window may be exceeded: by a message, or by a run of messages that are held in memory.
@@ -88,6 +98,7 @@ pub mod simulated {
                 random: seed,
                 window: u64::MAX,
                 ranges_limit: usize::MAX,
+                part_limit: usize::MAX,
             }));
             Simulation(())
         }
@@ -147,6 +158,14 @@ pub mod simulated {
 
     pub fn set_ranges_limit(limit: usize) {
         with_state(|this| this.ranges_limit = limit);
+    }
+
+    pub fn part_limit() -> Option<usize> {
+        CURRENT.get().map(|this| this.part_limit)
+    }
+
+    pub fn set_part_limit(limit: usize) {
+        with_state(|this| this.part_limit = limit);
     }
 
     pub fn random<const N: usize>() -> Option<[u8; N]> {

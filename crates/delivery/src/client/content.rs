@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::routes::Route;
 use super::{Client, Options};
 use crate::Error;
-use crate::environment::now_ms;
+use crate::environment::{now_ms, part_limit};
 use crate::log::Urgency;
 use crate::pack::pack;
 use crate::peer_loop::SUFFIX;
@@ -72,7 +72,7 @@ impl Content<'_> {
 
     /// The number of parts.
     pub(super) fn parts(&self) -> usize {
-        self.len().div_ceil(PART_MAX).max(1)
+        self.len().div_ceil(part_limit(PART_MAX)).max(1)
     }
 
     /// Returns true if earlier builds would lose or damage it.
@@ -82,9 +82,10 @@ impl Content<'_> {
 
     /// One part, and its flags. A block is shorter than a part, and is in the first one.
     pub(super) fn part(&self, part: usize) -> (u8, Cow<'_, [u8]>) {
-        let end = self.len().min((part + 1) * PART_MAX);
+        let most = part_limit(PART_MAX);
+        let end = self.len().min((part + 1) * most);
         let place = if part == 0 { BEGINS } else { 0 } | if end == self.len() { ENDS } else { 0 };
-        let begin = (part * PART_MAX).saturating_sub(self.block.len());
+        let begin = (part * most).saturating_sub(self.block.len());
         let body = &self.body[begin..end - self.block.len()];
         let is_first_of_block = part == 0 && !self.block.is_empty();
         let part = if is_first_of_block { [self.block, body].concat().into() } else { body.into() };

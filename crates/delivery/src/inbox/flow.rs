@@ -47,6 +47,7 @@ pub struct Flow {
 }
 
 /// The result of taking in a frame: its cost, and how much of that to return at once.
+#[derive(Default)]
 pub struct Taken {
     pub outcome: Outcome,
     pub cost: u64,
@@ -184,6 +185,7 @@ impl Flow {
         if let Some(shared) = &mut self.shared {
             shared.arrived.add_all(gone, u64::MAX);
             shared.known.add_all(gone, u64::MAX);
+            shared.begun.retain(&mut self.counts, |_, last| !gone.contains(last));
         }
         if gone.iter().all(|(first, last)| self.acceptance.done().contains_all(first, last)) {
             return false;
@@ -204,22 +206,14 @@ impl Flow {
         Taken::dropped(data, dropped)
     }
 
-    pub(super) fn take_entries(&mut self, frame: &Arc<Frame>, data: &Data<'_>, largest: usize) -> Taken {
+    fn take_entries(&mut self, frame: &Arc<Frame>, data: &Data<'_>, largest: usize) -> Taken {
         let mut prev = data.prev;
-        let mut taken = Taken { outcome: Outcome::Taken, cost: 0, at_once: 0, given_up: Vec::new() };
-        let start = frame.bytes.as_ptr() as usize;
+        let mut taken = Taken::default();
         for entry in data.entries() {
             let Some(entry) = entry else { return Taken { outcome: Outcome::Nonsense, ..taken } };
             taken.cost += COST + entry.body.len() as u64;
-            let mut first = std::mem::replace(&mut prev, entry.seq) + 1;
-            let is_new = match &mut self.shared {
-                None => self.acceptance.accept(entry.seq),
-                Some(shared) => {
-                    // The numbers between are other receivers'.
-                    first = entry.seq;
-                    shared.accept(entry.seq, &self.acceptance)
-                }
-            };
+            let first = std::mem::replace(&mut prev, entry.seq) + 1;
+            let is_new = self.acceptance.accept(entry.seq);
             let is_whole = entry.flags & (BEGINS | ENDS) == BEGINS | ENDS;
             let skipped = is_new && self.skips(&entry, first, largest);
             if entry.flags & ENDS != 0 {
@@ -229,22 +223,11 @@ impl Flow {
                 // Return the credit of parts on arrival: a message may be larger than the window.
                 taken.at_once += COST + entry.body.len() as u64;
             }
-            if let Some(shared) = self.shared.as_mut().filter(|_| entry.flags & ENDS != 0) {
-                shared.receive(is_new && !skipped);
-            }
             if skipped && entry.flags & ENDS != 0 {
-                taken.given_up.extend(self.give_up_skipped(entry.seq));
+                let first = self.skipping.take();
+                taken.given_up.extend(first.map(|first| self.give_up_too_large(first, entry.seq)));
             } else if is_new && !skipped {
-                let arrived = Arrived {
-                    frame: frame.clone(),
-                    at: entry.body.as_ptr() as usize - start,
-                    len: entry.body.len(),
-                    first,
-                    seq: entry.seq,
-                    accepted_ms: entry.accepted_ms,
-                    ttl_ms: entry.ttl_ms,
-                    flags: entry.flags,
-                };
+                let arrived = Arrived::new(frame, &entry, first);
                 self.counts.enqueue(&arrived);
                 self.queue.push_back(arrived);
             }
@@ -272,12 +255,12 @@ impl Flow {
         self.skipping.is_some()
     }
 
-    /// Gives up a message after all its parts were skipped.
-    fn give_up_skipped(&mut self, last: u64) -> Option<(u64, GivenUp)> {
-        let given_up = GivenUp { first: self.skipping.take()?, verdict: Verdict::TooLarge, deliveries: 0 };
+    /// Gives up a message after all its parts have arrived.
+    pub(super) fn give_up_too_large(&mut self, first: u64, last: u64) -> (u64, GivenUp) {
+        let given_up = GivenUp { first, verdict: Verdict::TooLarge, deliveries: 0 };
         self.given_up.insert(last, given_up);
         self.counts.given_up += 1;
-        Some((last, given_up))
+        (last, given_up)
     }
 
     /// A message failed: it is delivered next again, but not before `until`.

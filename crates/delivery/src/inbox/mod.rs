@@ -3,7 +3,9 @@
 //! A stream's messages are delivered in order. A message that failed is delivered next again, after a pause of its
 //! stream; one that is put off lets later ones pass. Streams take turns.
 
+mod arrived;
 mod attempts;
+mod begun;
 mod counts;
 mod flow;
 mod in_hand;
@@ -20,7 +22,6 @@ use std::task::{Context, Poll, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use pinnace_engine::Body;
 use pinnace_stream::RangeSet;
 use pinnace_sys::wake::WakeFd;
 
@@ -28,7 +29,9 @@ use crate::Error;
 use crate::environment::{now, now_ms};
 use crate::signal::{Patience, Signal};
 use crate::store::Incoming;
-use crate::wire::{COST, FromSender, Verdict};
+use crate::wire::{FromSender, Verdict};
+use arrived::Arrived;
+pub use arrived::{Frame, FramePlace};
 use attempts::Admission;
 use flow::Taken;
 pub use flow::{Message, Parts};
@@ -62,36 +65,6 @@ pub struct Origin {
     pub flow: usize,
 }
 
-/// A received frame.
-pub struct Frame {
-    pub bytes: Body,
-    pub origin: Arc<Origin>,
-    /// Present if it is of a shared stream.
-    pub place: Option<FramePlace>,
-}
-
-/// The place of a frame in a shared stream.
-#[derive(Debug, Clone, Copy)]
-pub struct FramePlace {
-    pub generation: u64,
-    pub index: u64,
-    pub arrived: Instant,
-}
-
-/// A message of a frame, or a part of one.
-#[derive(Clone)]
-pub struct Arrived {
-    pub frame: Arc<Frame>,
-    at: usize,
-    len: usize,
-    /// The number after the previous message's, and its own number.
-    pub first: u64,
-    pub seq: u64,
-    pub accepted_ms: u64,
-    pub ttl_ms: Option<u64>,
-    pub flags: u8,
-}
-
 /// A message that this client will not handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GivenUp {
@@ -101,8 +74,9 @@ pub struct GivenUp {
 }
 
 /// The result of taking in a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Outcome {
+    #[default]
     Taken,
     /// Messages after this number are missing.
     Gap(u64),
@@ -110,26 +84,6 @@ pub enum Outcome {
     Lost,
     /// The frame is invalid.
     Nonsense,
-}
-
-impl Arrived {
-    /// Returns true if its time to live is over. `now_ms` is called only if it has one.
-    pub fn is_expired(&self, now_ms: impl Fn() -> u64) -> bool {
-        self.ttl_ms.is_some_and(|ttl_ms| self.accepted_ms.saturating_add(ttl_ms) <= now_ms())
-    }
-
-    pub fn has(&self, flags: u8) -> bool {
-        self.flags & flags == flags
-    }
-
-    /// The credit that it costs until it is handled.
-    pub fn cost(&self) -> u64 {
-        COST + self.len as u64
-    }
-
-    pub fn body(&self) -> &[u8] {
-        &self.frame.bytes[self.at..self.at + self.len]
-    }
 }
 
 impl Inbox {
@@ -191,10 +145,12 @@ impl Inbox {
         else {
             return (Outcome::Nonsense, 0);
         };
+        let was_dirty = flow.dirty;
         let taken = match frame.place {
             Some(place) => flow.take_work(&frame, place, &data, self.largest),
             None => flow.take(&frame, &data, self.largest),
         };
+        self.note_if_new(&mut state, index, was_dirty);
         state.changed.enqueue(index);
         let Taken { outcome, cost, at_once, given_up } = taken;
         for (last, given_up) in given_up {
@@ -324,12 +280,7 @@ impl Inbox {
                 state.news.resumed.push(resumed);
                 self.tell_once(state);
             }
-            let flow = &mut state.flows[index];
-            if flow.dirty && !was_dirty {
-                flow.dirty = false;
-                state.note(index);
-                self.tell_once(state);
-            }
+            self.note_if_new(state, index, was_dirty);
             for (sender, bytes) in unpaid {
                 state.news.pay_back(sender, bytes);
             }
@@ -349,6 +300,15 @@ impl Inbox {
         }
         self.ask(state);
         None
+    }
+
+    /// Tells the peer loop that more of a flow is done, unless it was told before.
+    fn note_if_new(&self, state: &mut MutexGuard<'_, Waiting>, index: usize, was_dirty: bool) {
+        if state.flows[index].dirty && !was_dirty {
+            state.flows[index].dirty = false;
+            state.note(index);
+            self.tell_once(state);
+        }
     }
 
     /// A message failed: it is delivered next of its stream again, after a pause.

@@ -1,15 +1,17 @@
 //! Streams that several receivers share: what this client has of them, and how many messages it asks for.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pinnace_stream::{Acceptance, Arrival, Pull, RETURN_AFTER, RangeSet};
 
+use super::begun::{Assembled, BegunMessages};
 use super::flow::{Flow, Message, Taken};
 use super::{Arrived, Frame, FramePlace, GivenUp, Inbox, Origin, Outcome, Waiting};
 use crate::environment::now;
 use crate::store::Incoming;
-use crate::wire::{BEGINS, Data, ENDS, split};
+use crate::wire::{BEGINS, COST, Data, ENDS, split};
 
 /// What a flow of a shared stream has in addition.
 #[derive(Default)]
@@ -20,10 +22,11 @@ pub struct SharedPart {
     /// The done numbers that the sender knows: this client has acknowledged them, or the sender has reported them as
     /// gone.
     pub(super) known: RangeSet,
-    /// The frame of which a message was handed out last: the address of its bytes.
-    last_frame: usize,
+    /// The frame of which a message was handed out last: its generation and index.
+    last_frame: Option<(u64, u64)>,
     /// The flow is listed in `InboxNews::asking`.
     is_asking: bool,
+    pub(super) begun: BegunMessages,
 }
 
 /// Messages asked for.
@@ -65,7 +68,7 @@ impl SharedPart {
 
     /// A message leaves the queue.
     pub(super) fn hand_out(&mut self, first: &Arrived) {
-        let frame = first.frame.bytes.as_ptr() as usize;
+        let frame = first.frame.place.map(|of| (of.generation, of.index));
         let mut waited = Duration::ZERO;
         if std::mem::replace(&mut self.last_frame, frame) != frame {
             waited = first.frame.place.map_or(waited, |of| now().saturating_duration_since(of.arrived));
@@ -85,10 +88,53 @@ impl Flow {
     ) -> Taken {
         let Some(shared) = &mut self.shared else { return Taken::dropped(data, Outcome::Nonsense) };
         match shared.pull.check(place.generation, place.index) {
-            Arrival::InTurn => self.take_entries(frame, data, largest),
+            Arrival::InTurn => self.take_shared(frame, data, largest),
             Arrival::Old => Taken::dropped(data, Outcome::Taken),
             Arrival::Gap => Taken::dropped(data, Outcome::Lost),
         }
+    }
+
+    fn take_shared(&mut self, frame: &Arc<Frame>, data: &Data<'_>, largest: usize) -> Taken {
+        let mut taken = Taken::default();
+        for entry in data.entries() {
+            let Some(entry) = entry else { return Taken { outcome: Outcome::Nonsense, ..taken } };
+            let Some(shared) = &mut self.shared else { continue };
+            let (cost, ends) = (COST + entry.body.len() as u64, entry.flags & ENDS != 0);
+            taken.cost += cost;
+            let is_new = shared.accept(entry.seq, &self.acceptance);
+            let mut waits = false;
+            if is_new {
+                // The numbers before it are other receivers'.
+                let part = Arrived::new(frame, &entry, entry.seq);
+                match shared.begun.add(part, largest, &mut self.counts) {
+                    Assembled::Incomplete => {}
+                    Assembled::TooLarge(first) => {
+                        taken.given_up.push(self.give_up_too_large(first, entry.seq));
+                    }
+                    Assembled::Whole(part) => {
+                        waits = true;
+                        self.queue.push_back(part);
+                    }
+                    Assembled::Complete(parts) => {
+                        waits = true;
+                        self.queue.extend(parts);
+                    }
+                    Assembled::Orphan(part) => {
+                        self.finish(&part);
+                        self.dirty = true;
+                    }
+                }
+            }
+            if !(waits && entry.flags & BEGINS != 0) {
+                // The credit of parts is returned on arrival: a message may be larger than the window.
+                taken.at_once += cost;
+            }
+            if ends {
+                *(if is_new { &mut self.counts.received } else { &mut self.counts.duplicates }) += 1;
+                self.shared.as_mut().into_iter().for_each(|shared| shared.receive(waits));
+            }
+        }
+        taken
     }
 
     /// The count of whole messages that wait.
@@ -112,34 +158,52 @@ impl Flow {
         let shared = self.shared.as_ref()?;
         let all = shared.arrived.without(&shared.known);
         let first = split(&all).next()?;
-        if first != all {
-            self.return_some(|part| part.seq <= first.last());
+        if first == all {
+            return Some(first);
         }
-        Some(first)
+        let returned = self.return_some(|_, last| last <= first.last());
+        Some(first.without(&returned))
     }
 
-    /// Drops the messages that wait, except those that `keeps` selects, as if they had never arrived.
-    fn return_some(&mut self, keeps: impl Fn(&Arrived) -> bool) {
-        let Some(shared) = &mut self.shared else { return };
-        let mut returned = RangeSet::default();
+    /// Drops the messages that wait, and those that have begun, except those that `keeps` selects by their first and
+    /// last number, as if they had never arrived. Returns their numbers.
+    fn return_some(&mut self, keeps: impl Fn(u64, u64) -> bool) -> RangeSet {
+        let Some(shared) = &mut self.shared else { return RangeSet::default() };
         let (mut unpaid, sender) = (0, self.origin.of.1);
         let counts = &mut self.counts;
-        self.queue.retain(|part| {
-            if keeps(part) {
-                return true;
+        let mut returned = shared.begun.retain(counts, &keeps);
+        let (mut first, mut kept) = (0, VecDeque::with_capacity(self.queue.len()));
+        let mut parts = Vec::new();
+        for part in self.queue.drain(..) {
+            first = if part.has(BEGINS) { part.seq } else { first };
+            let (last, ends) = (part.seq, part.has(ENDS));
+            parts.push(part);
+            if !ends {
+                continue;
             }
-            counts.dequeue(part);
-            returned.add(part.seq, part.seq);
-            // The credit of parts was returned on arrival.
-            unpaid += if part.has(BEGINS | ENDS) { part.cost() } else { 0 };
-            false
-        });
-        if let Some(first) = self.skipping.take() {
-            // The end of a message that is too large will not arrive in this generation.
-            returned.add(first, shared.arrived.last());
+            if keeps(first, last) {
+                kept.extend(parts.drain(..));
+                continue;
+            }
+            returned.add(first, last);
+            for part in parts.drain(..) {
+                counts.dequeue(&part);
+                // The credit of parts was returned on arrival.
+                unpaid += if part.has(BEGINS | ENDS) { part.cost() } else { 0 };
+            }
         }
-        shared.arrived = shared.arrived.without(&returned.without(self.acceptance.done()));
+        self.queue = kept;
+        let returned = returned.without(self.acceptance.done());
+        shared.arrived = shared.arrived.without(&returned);
         self.unpaid.push((sender, unpaid));
+        returned
+    }
+
+    /// Drops what waits for its handler, and what has begun to arrive after that: messages with an ordering key stay in
+    /// order. A large message that arrives slowly stays.
+    fn return_complete(&mut self) {
+        let lowest = self.queue.iter().map(|part| part.seq).min().unwrap_or(u64::MAX);
+        self.return_some(|first, _| first < lowest);
     }
 
     /// Returns messages that have failed.
@@ -193,12 +257,17 @@ impl Inbox {
             let arrived = state.flows[index].all_arrived();
             // What was handled since may not be on the disk yet: it is logged first, and acknowledged then.
             let known = if is_new { noted.clone() } else { RangeSet::default() };
-            state.flows[index].shared = Some(SharedPart { arrived, known, ..SharedPart::default() });
+            let begun = state.flows[index].take_begun();
+            state.flows[index].shared = Some(SharedPart { arrived, known, begun, ..SharedPart::default() });
         }
         let flow = &mut state.flows[index];
         flow.mark_gone(noted);
         flow.settled = flow.settled.max(gone.all_upto());
         flow.mark_gone(gone);
+        if let Some(first) = flow.shared.as_ref().and_then(|shared| shared.begun.first_volatile()) {
+            // If its sender was restarted, the other parts never come.
+            flow.return_some(|_, last| last < first);
+        }
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
         let known = flow.shared.as_ref().map(|shared| shared.known.clone()).unwrap_or_default();
         let held = flow.report(1, known);
@@ -214,7 +283,7 @@ impl Inbox {
     /// old copy of its store has given the number again. What waits is sent again.
     pub(super) fn end_sharing(&self, state: &mut MutexGuard<'_, Waiting>, index: usize) {
         if state.flows[index].shared.is_some() {
-            state.flows[index].return_some(|_| false);
+            state.flows[index].return_some(|_, _| false);
             self.pay(state, index);
             state.flows[index].shared = None;
             state.shared.retain(|other| *other != index);
@@ -230,12 +299,15 @@ impl Inbox {
         held
     }
 
-    /// Other receivers have these numbers: drops those that wait.
-    pub fn mark_taken(&self, origin: &Origin, taken: &RangeSet) {
+    /// Other receivers have these numbers: drops those that wait. If it has dropped others with them, it reports.
+    pub fn mark_taken(&self, origin: &Origin, taken: &RangeSet) -> Option<Held> {
         let mut state = self.lock();
-        state.flows[origin.flow].drop_taken(taken);
+        let dropped = state.flows[origin.flow].drop_taken(taken);
+        let held = (dropped.without(taken).last() > 0)
+            .then(|| state.flows[origin.flow].report(0, RangeSet::default()));
         state.changed.enqueue(origin.flow);
         self.pay(&mut state, origin.flow);
+        held.flatten()
     }
 
     /// Returns the messages of shared streams that have waited for too long, and when to call this again.
@@ -254,7 +326,7 @@ impl Inbox {
                 next = Some(next.map_or(due, |next: Instant| next.min(due)));
                 continue;
             }
-            flow.return_some(|_| false);
+            flow.return_complete();
             returned.extend(flow.report(0, RangeSet::default()));
             state.changed.enqueue(index);
             self.pay(&mut state, index);
@@ -274,7 +346,7 @@ impl Inbox {
             let own = put_off.iter().filter(|message| message.parts.first().frame.origin.flow == index);
             let own: Vec<Message> = own.cloned().collect();
             flow.return_failed(own);
-            flow.return_some(|_| false);
+            flow.return_some(|_, _| false);
             returned.extend(flow.report(0, RangeSet::default()));
         }
         returned
@@ -322,11 +394,20 @@ impl Flow {
         arrived
     }
 
-    fn drop_taken(&mut self, taken: &RangeSet) {
-        self.return_some(|part| !taken.contains(part.seq));
+    /// Takes the message whose last part has not arrived.
+    fn take_begun(&mut self) -> BegunMessages {
+        let is_whole = self.queue.back().is_none_or(|part| part.has(ENDS));
+        let begin = self.queue.iter().rposition(|part| part.has(BEGINS)).filter(|_| !is_whole);
+        let parts = begin.map(|at| self.queue.split_off(at)).unwrap_or_default();
+        BegunMessages::of_one(parts.into(), self.skipping.take(), self.acceptance.received())
+    }
+
+    fn drop_taken(&mut self, taken: &RangeSet) -> RangeSet {
+        let dropped = self.return_some(|first, last| !(first..=last).any(|seq| taken.contains(seq)));
         let waiting = self.waiting();
         if let Some(shared) = &mut self.shared {
             shared.pull.forget_earlier(waiting);
         }
+        dropped
     }
 }

@@ -2,7 +2,7 @@
 
 mod sharing;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,7 @@ pub struct Inward {
     pub keeps_expired: bool,
     /// Peers that were not admitted.
     pub strangers: Strangers,
-    sessions: HashMap<u32, Session>,
+    sessions: BTreeMap<u32, Session>,
     /// Credit of messages that are held, by sender, whatever connection they came from.
     held: HashMap<Id, u64>,
     /// Progress written to the log, by batch; acknowledged once the batch is on the disk.
@@ -200,7 +200,7 @@ impl Inward {
         // A new connection may replace a lost one before the loss is noticed. If the old one is alive, a copy of the
         // same store uses it: refuse it, so that it does not wait for ever.
         let replaced: Vec<(u32, Session)> =
-            self.sessions.extract_if(|_, session| session.name == name).collect();
+            self.sessions.extract_if(.., |_, session| session.name == name).collect();
         for (other, _) in replaced.iter().filter(|(_, session)| session.opening != opening) {
             self.refuse(*other, Refusal::OldEpoch, name);
         }

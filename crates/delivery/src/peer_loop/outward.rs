@@ -395,7 +395,9 @@ impl Outward {
             let Some(run) = run.filter(|run| run.of.first < below) else { return true };
             let run = peer.fit_run(stream, run);
             let of = run.of;
-            if of.is_expired(now_ms) {
+            // What has begun is sent as a whole: then it expires at its receiver.
+            let has_begun = !of.begins && of.first == lane.lane().sent() + 1;
+            if of.is_expired(now_ms) && !has_begun {
                 expired.push((stream, of.first, of.last));
             } else if !lane.lane().done().contains_all(of.first, of.last) {
                 // The logged messages before them must be sent first.

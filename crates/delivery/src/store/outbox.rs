@@ -338,15 +338,22 @@ impl Outbox {
         self.held_cost
     }
 
-    /// Expired volatile runs, as stream, first and last number; and when the next run expires.
+    /// Expired volatile runs of whole messages, as stream, first and last number; and when the next run expires.
     pub fn held_expired(&self, now_ms: u64) -> (Vec<(u32, u64, u64)>, Option<u64>) {
         let (mut expired, mut next) = (Vec::new(), None);
         for (number, stream) in &self.streams {
+            // Where expired runs begin, up to a message that ends in one of them.
+            let mut begin = None;
             for run in stream.volatile.all() {
-                match run.expires_ms {
-                    Some(at) if at <= now_ms => expired.push((*number, run.first, run.last)),
-                    Some(at) => next = Some(next.map_or(at, |next: u64| next.min(at))),
-                    None => {}
+                if !run.is_expired(now_ms) {
+                    next = next.into_iter().chain(run.expires_ms).min();
+                    begin = None;
+                    continue;
+                }
+                begin = begin.or(run.begins.then_some(run.first));
+                if let Some(first) = begin.filter(|_| run.ends) {
+                    expired.push((*number, first, run.last));
+                    begin = None;
                 }
             }
         }

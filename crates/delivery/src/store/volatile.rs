@@ -7,7 +7,7 @@ use pinnace_stream::RangeSet;
 
 use crate::log::Position;
 use crate::properties;
-use crate::wire::{ANY, COST, Data, ENDS, FrameEntry, FromSender, PROPERTIES, make_room};
+use crate::wire::{ANY, BEGINS, COST, Data, ENDS, FrameEntry, FromSender, PROPERTIES, make_room};
 
 /// Consecutive messages, with no logged message between them.
 #[derive(Debug, Clone)]
@@ -33,6 +33,9 @@ pub struct Extent {
     /// At least one of them has a block of properties; was sent to any one receiver of the topic.
     pub has_properties: bool,
     pub has_any: bool,
+    /// Its first entry is the first part of a message, and its last one the last part.
+    pub begins: bool,
+    pub ends: bool,
     /// How many messages end in it.
     pub messages: u64,
     time: u64,
@@ -67,9 +70,20 @@ impl Open {
         entry.put_after_step(&mut frame, time);
         let (cost, expires_ms) = (COST + entry.body.len() as u64, expires(entry));
         let (has_properties, has_any) = (entry.flags & PROPERTIES != 0, entry.flags & ANY != 0);
-        let messages = u64::from(entry.flags & ENDS != 0);
-        let of =
-            Extent { first, last: first, after, cost, expires_ms, has_properties, has_any, messages, time };
+        let (begins, ends) = (entry.flags & BEGINS != 0, entry.flags & ENDS != 0);
+        let of = Extent {
+            first,
+            last: first,
+            after,
+            cost,
+            expires_ms,
+            has_properties,
+            has_any,
+            begins,
+            ends,
+            messages: u64::from(ends),
+            time,
+        };
         Open { of, frame, start }
     }
 
@@ -85,7 +99,8 @@ impl Open {
         of.cost += COST + entry.body.len() as u64;
         of.has_properties |= entry.flags & PROPERTIES != 0;
         of.has_any |= entry.flags & ANY != 0;
-        of.messages += u64::from(entry.flags & ENDS != 0);
+        of.ends = entry.flags & ENDS != 0;
+        of.messages += u64::from(of.ends);
         of.expires_ms = of.expires_ms.zip(expires(entry)).map(|(one, other)| one.max(other));
     }
 }

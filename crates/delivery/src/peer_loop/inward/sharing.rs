@@ -29,9 +29,9 @@ impl Inward {
     }
 
     pub(super) fn on_taken(&mut self, from: u32, stream: u64, taken: &RangeSet) {
-        let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream));
-        if let Some(origin) = origin {
-            self.inbox.mark_taken(origin, taken);
+        let origin = self.sessions.get(&from).and_then(|session| session.streams.get(&stream)).cloned();
+        if let Some(held) = origin.and_then(|origin| self.inbox.mark_taken(&origin, taken)) {
+            self.say_held(from, held);
         }
     }
 

@@ -116,7 +116,8 @@ impl Pass<'_> {
         // Gaps in the numbers may be filled by volatile messages.
         let mut all =
             is_next || self.outward.hand_out_held(self.store, stream, seq, self.now_ms, &mut self.expired);
-        if all && message.is_expired(self.now_ms) && !self.outward.has_begun(stream, seq, message.flags) {
+        let begins = message.flags & BEGINS != 0;
+        if all && message.is_expired(self.now_ms) && !self.outward.has_begun(stream, seq, begins) {
             return self.expired.push((stream, seq, seq));
         }
         all = all && self.outward.hand_out(stream, &message.entry(seq));

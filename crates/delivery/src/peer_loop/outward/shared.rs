@@ -368,9 +368,10 @@ impl Outward {
         shared.dispatch.end_burst();
     }
 
-    /// Returns true if a receiver has got the part before this one: it gets the whole message.
-    pub(super) fn has_begun(&self, stream: u32, seq: u64, flags: u8) -> bool {
-        let shared = self.shared.get(&stream).filter(|_| flags & BEGINS == 0);
+    /// Returns true if a receiver has got the part before this one: it gets the whole message. `begins`: this is the
+    /// first part of a message.
+    pub(super) fn has_begun(&self, stream: u32, seq: u64, begins: bool) -> bool {
+        let shared = self.shared.get(&stream).filter(|_| !begins);
         shared.is_some_and(|shared| shared.dispatch.is_assigned(seq - 1))
     }
 

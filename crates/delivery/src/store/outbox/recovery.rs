@@ -7,7 +7,7 @@ use pinnace_stream::RangeSet;
 use super::counts::{Ages, Unended};
 use super::runs::{Logged, Run, extend};
 use super::{Outbox, Stream};
-use crate::store::records::{Inherited, StreamRecord};
+use crate::store::records::{Inherited, Receiver, StreamRecord};
 use crate::wire::{Bytes, ENDS, put_number};
 
 /// What recovery found of a stream.
@@ -116,6 +116,9 @@ impl Outbox {
             if stream.runs.is_empty() {
                 stream.missing.add_upto(stream.record.last);
             }
+            if stream.record.receiver == Receiver::Anyone {
+                stream.end_unended();
+            }
             stream.recovered_upto = stream.record.last;
         }
     }
@@ -132,6 +135,19 @@ impl Stream {
         self.ages.forget_upto(gone_upto);
         let upto = self.record.done.all_upto();
         self.runs = found.runs.into_iter().filter(|run| run.last > upto).collect();
+    }
+}
+
+impl Stream {
+    /// Marks the parts of messages as done whose last part was never accepted: the process ended in between. No
+    /// receiver can tell such a message from one whose other parts come later.
+    fn end_unended(&mut self) {
+        let last = self.record.last;
+        let ranges =
+            self.unended.within(0, last).filter(|(_, end)| *end == last || self.missing.contains(end + 1));
+        let unended: Vec<(u64, u64)> = ranges.collect();
+        unended.into_iter().for_each(|(first, end)| self.record.done.add(first, end));
+        self.unended.forget_upto(self.gone().all_upto());
     }
 }
 

@@ -56,7 +56,7 @@ impl Outward {
             let Some(run) = run.filter(|run| run.of.first < below) else { return true };
             let of = run.of;
             at = of.last;
-            if of.is_expired(now_ms) {
+            if of.is_expired(now_ms) && !self.has_begun(stream, of.first, of.begins) {
                 expired.push((stream, of.first, of.last));
                 continue;
             }
