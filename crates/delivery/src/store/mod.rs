@@ -31,7 +31,7 @@ use records::{
 use crate::environment::{now, now_ms};
 use crate::log::{self, Checkpointer, Damage, Log, LogError, Position, Replay, Settings, Storage, Urgency};
 use crate::signal::{Patience, Signal};
-use crate::wire::{BEGINS, ENDS, FrameEntry, Id, Opening, VOLATILE};
+use crate::wire::{FrameEntry, Id, Opening, VOLATILE};
 pub use attempts::Attempt;
 pub use messages::{Messages, StreamMessage, Wanted};
 pub use outbox::{Cause, EPOCH_SHIFT, Logged, Outbox, Stream};
@@ -65,8 +65,6 @@ pub struct State {
     attempts: HashMap<u32, attempts::DeliveryCounts>,
     /// Streams in the middle of a multi-part message: no other message may be appended to them.
     in_parts: HashSet<u32>,
-    /// Streams with a last message that was recovered without its end: the numbers of its first and last parts found.
-    unfinished: HashMap<u32, (u64, u64)>,
     /// Streams with new volatile messages that the peer loop was not told of.
     volatile: HashSet<u32>,
     /// The segment of the last write.
@@ -379,7 +377,6 @@ impl State {
                 self.find_id(&message);
                 for (stream, seq) in message.destinations() {
                     self.outbox.find_message(stream, seq, &logged);
-                    self.find_end(stream, seq, message.flags);
                 }
             }
             SENT => self.sent.read(payload)?,
@@ -413,26 +410,8 @@ impl State {
 
     /// Completes recovery.
     fn finish_recovery(&mut self) {
-        // An unfinished message was never reported as safe, and its last part will never come. If other messages of the
-        // stream follow, its last part is among them, in a segment of which only the summary was read.
-        for (stream, (first, last)) in std::mem::take(&mut self.unfinished) {
-            if self.outbox.last_found(stream) > last {
-                continue;
-            }
-            let mut done = RangeSet::default();
-            done.add(first, last);
-            self.outbox.find_done(stream, &done);
-        }
         self.outbox.finish_recovery();
         self.sent.finish_recovery();
-    }
-
-    fn find_end(&mut self, stream: u32, seq: u64, flags: u8) {
-        match (flags & BEGINS != 0, flags & ENDS != 0) {
-            (_, true) => drop(self.unfinished.remove(&stream)),
-            (true, false) => drop(self.unfinished.insert(stream, (seq, seq))),
-            (false, false) => self.unfinished.entry(stream).or_insert((seq, seq)).1 = seq,
-        }
     }
 
     fn find_client(&mut self, client: records::ClientRecord) {

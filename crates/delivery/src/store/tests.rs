@@ -7,7 +7,7 @@ use crate::client::Options;
 use crate::log::Directory;
 use crate::log::tests::faulty::Faulty;
 use crate::properties;
-use crate::wire::{DEAD, PART_MAX, PROPERTIES};
+use crate::wire::{BEGINS, DEAD, ENDS, PART_MAX, PROPERTIES};
 
 fn open(dir: &std::path::Path) -> Store {
     let settings = Settings { interval: Duration::from_millis(1), most: u64::MAX, skip_damage: false };

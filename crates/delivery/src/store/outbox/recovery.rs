@@ -7,7 +7,7 @@ use pinnace_stream::RangeSet;
 use super::counts::{Ages, Unended};
 use super::runs::{Logged, Run, extend};
 use super::{Outbox, Stream};
-use crate::store::records::{Inherited, Receiver, StreamRecord};
+use crate::store::records::{Inherited, StreamRecord};
 use crate::wire::{Bytes, ENDS, put_number};
 
 /// What recovery found of a stream.
@@ -69,11 +69,6 @@ impl Outbox {
         true
     }
 
-    /// The last number of a stream that recovery found.
-    pub fn last_found(&self, stream: u32) -> u64 {
-        self.found.get(&stream).map_or(0, FoundStream::last)
-    }
-
     /// Recovery found a message.
     pub fn find_message(&mut self, stream: u32, seq: u64, logged: &Logged) {
         self.found.entry(stream).or_default().find(seq, logged);
@@ -116,9 +111,7 @@ impl Outbox {
             if stream.runs.is_empty() {
                 stream.missing.add_upto(stream.record.last);
             }
-            if stream.record.receiver == Receiver::Anyone {
-                stream.end_unended();
-            }
+            stream.end_unended();
             stream.recovered_upto = stream.record.last;
         }
     }
@@ -139,8 +132,8 @@ impl Stream {
 }
 
 impl Stream {
-    /// Marks the parts of messages as done whose last part was never accepted: the process ended in between. No
-    /// receiver can tell such a message from one whose other parts come later.
+    /// Marks the parts of messages as done whose last part was never accepted, because the process ended in between.
+    /// They were never reported as safe, and a receiver cannot tell them from those whose last part comes later.
     fn end_unended(&mut self) {
         let last = self.record.last;
         let ranges =
