@@ -12,6 +12,9 @@ use super::counts::FlowCounts;
 use crate::properties;
 use crate::wire::{BEGINS, ENDS, VOLATILE};
 
+/// The most messages of a stream that may have begun at once. An honest sender begins few.
+const MOST: usize = 16;
+
 struct BegunMessage {
     first: u64,
     /// Empty if it is too large.
@@ -19,6 +22,12 @@ struct BegunMessage {
     bytes: usize,
     is_too_large: bool,
     is_volatile: bool,
+}
+
+impl BegunMessage {
+    fn held_bytes(&self) -> usize {
+        if self.is_too_large { 0 } else { self.bytes }
+    }
 }
 
 /// What a part makes of its message.
@@ -83,6 +92,14 @@ impl BegunMessages {
             (false, _) => drop(self.0.insert(seq, begun)),
         }
         Assembled::Incomplete
+    }
+
+    /// If they are too many, or have together more bytes than a body may have: the number of the first part of the one
+    /// that may stay. The credit of parts is returned on arrival, so it does not limit them.
+    pub fn excess(&self, largest: usize) -> Option<u64> {
+        let bytes = || self.0.values().fold(0_usize, |sum, begun| sum.saturating_add(begun.held_bytes()));
+        let is_excess = self.0.len() > MOST || (self.0.len() > 1 && bytes() > largest);
+        self.0.values().map(|begun| begun.first).min().filter(|_| is_excess)
     }
 
     /// The lowest number of a message that is not in its sender's log.
@@ -153,5 +170,21 @@ mod tests {
             assert_eq!(add(&mut begun, seq, flags, body), made, "{seq}");
         }
         assert!(begun.0.is_empty());
+    }
+
+    #[test]
+    fn messages_that_never_end_are_limited() {
+        let mut begun = BegunMessages::default();
+        for seq in (10..).step_by(2).take(MOST) {
+            add(&mut begun, seq, BEGINS, b"");
+            assert_eq!(begun.excess(6), None);
+        }
+        add(&mut begun, 2, BEGINS, b"");
+        assert_eq!(begun.excess(6), Some(2), "too many");
+        let mut begun = BegunMessages::default();
+        add(&mut begun, 4, BEGINS, b"abcd");
+        assert_eq!(begun.excess(6), None);
+        add(&mut begun, 8, BEGINS, b"abc");
+        assert_eq!(begun.excess(6), Some(4), "too large");
     }
 }

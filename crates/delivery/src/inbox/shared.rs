@@ -134,6 +134,10 @@ impl Flow {
                 self.shared.as_mut().into_iter().for_each(|shared| shared.receive(waits));
             }
         }
+        if let Some(lowest) = self.shared.as_ref().and_then(|shared| shared.begun.excess(largest)) {
+            self.return_some(|first, _| first <= lowest);
+            taken.outcome = Outcome::Lost;
+        }
         taken
     }
 
@@ -192,6 +196,7 @@ impl Flow {
                 unpaid += if part.has(BEGINS | ENDS) { part.cost() } else { 0 };
             }
         }
+        kept.append(&mut parts.into());
         self.queue = kept;
         let returned = returned.without(self.acceptance.done());
         shared.arrived = shared.arrived.without(&returned);
