@@ -39,7 +39,7 @@ pub enum Assembled {
     Complete(Vec<Arrived>),
     /// It is complete, and too large. The number of its first part.
     TooLarge(u64),
-    /// The part before it never arrives: the sender's caller ended in between.
+    /// The part before it is not here: the sender dropped it, as it had expired or its caller had ended.
     Orphan(Arrived),
 }
 
@@ -94,8 +94,9 @@ impl BegunMessages {
         Assembled::Incomplete
     }
 
-    /// If they are too many, or have together more bytes than a body may have: the number of the first part of the one
-    /// that may stay. The credit of parts is returned on arrival, so it does not limit them.
+    /// The lowest number, if there are too many messages or they have together more bytes than one body may have. The
+    /// caller returns the messages with higher numbers. Credit does not limit them: it is returned for each part that
+    /// arrives.
     pub fn excess(&self, largest: usize) -> Option<u64> {
         let bytes = || self.0.values().fold(0_usize, |sum, begun| sum.saturating_add(begun.held_bytes()));
         let is_excess = self.0.len() > MOST || (self.0.len() > 1 && bytes() > largest);

@@ -204,8 +204,8 @@ impl Flow {
         returned
     }
 
-    /// Drops what waits for its handler, and what has begun to arrive after that: messages with an ordering key stay in
-    /// order. A large message that arrives slowly stays.
+    /// Drops the complete messages that wait for a handler, and the begun messages with higher numbers, so that
+    /// messages with an ordering key stay in order. A begun message with a lower number stays: it arrives slowly.
     fn return_complete(&mut self) {
         let lowest = self.queue.iter().map(|part| part.seq).min().unwrap_or(u64::MAX);
         self.return_some(|first, _| first < lowest);
@@ -270,7 +270,7 @@ impl Inbox {
         flow.settled = flow.settled.max(gone.all_upto());
         flow.mark_gone(gone);
         if let Some(first) = flow.shared.as_ref().and_then(|shared| shared.begun.first_volatile()) {
-            // If its sender was restarted, the other parts never come.
+            // A sender that was restarted does not have the other parts. Higher numbers come after it again.
             flow.return_some(|_, last| last < first);
         }
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
@@ -304,7 +304,8 @@ impl Inbox {
         held
     }
 
-    /// Other receivers have these numbers: drops those that wait. If it has dropped others with them, it reports.
+    /// Other receivers have these numbers: drops the waiting messages with one of them. Returns a report if these
+    /// messages have other numbers too.
     pub fn mark_taken(&self, origin: &Origin, taken: &RangeSet) -> Option<Held> {
         let mut state = self.lock();
         let dropped = state.flows[origin.flow].drop_taken(taken);

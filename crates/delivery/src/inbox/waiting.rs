@@ -62,7 +62,7 @@ pub struct Waiting {
     pub is_void: bool,
     /// The flows of shared streams.
     pub shared: Vec<usize>,
-    /// Flows that have changed since a handler asked for a message in vain. Those of shared streams then ask for more.
+    /// Flows that have changed since the last call of `Inbox::ask`, which looks at these alone.
     pub changed: RoundRobin,
 }
 

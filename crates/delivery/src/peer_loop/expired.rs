@@ -60,8 +60,8 @@ impl Expiry {
         }
     }
 
-    /// What a receiver reports as done of a stream, without what waits here: the receiver counts every number as done
-    /// that was left out before a message that it got.
+    /// The numbers that a receiver reports as done, without those that have expired and are not recorded yet. A
+    /// receiver also reports the numbers that the sender left out before a message.
     pub fn without_found(&self, stream: u32, done: RangeSet) -> RangeSet {
         let mut found = RangeSet::default();
         for late in self.found.iter().filter(|late| late.stream == stream) {

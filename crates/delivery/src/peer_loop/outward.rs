@@ -38,7 +38,7 @@ pub struct Outward {
     /// A peer has the same index here and in `lanes`.
     pub peers: Vec<Option<Peer>>,
     pub lanes: Lanes<Position, LaneFrame>,
-    /// Streams that may have unsent volatile messages. Those whose lane is not current come back when it is.
+    /// Streams that may have unsent volatile messages. `pump` adds a stream again when its lane becomes current.
     held: BTreeSet<u32>,
     /// Frames that report messages as done, and wait until the log's record of that is on the disk. If a power cut took
     /// the record, the restarted sender would send the messages again, and the peer would drop them as done.
@@ -47,10 +47,10 @@ pub struct Outward {
     heirs: HashMap<u32, Vec<(u32, u64)>>,
     /// Streams that several receivers share.
     pub shared: BTreeMap<u32, SharedStream>,
-    /// The shared streams that each turn looks at: something of them waits for the disk or for the end of what is bound
-    /// to a receiver, or a receiver is of an earlier build.
+    /// Shared streams that the loop looks at in each turn. Each has a `Gone` frame that waits for the disk, a receiver
+    /// that gets bound messages first, or a receiver of an earlier build.
     watched: BTreeSet<u32>,
-    /// Shared streams with messages that no receiver could take. They can go on when one grants credit.
+    /// Shared streams with a message that no receiver could take. `grant` resumes them.
     starved: BTreeSet<u32>,
     /// Shared streams whose free numbers are to be offered again.
     to_offer: BTreeSet<u32>,

@@ -19,9 +19,9 @@
 //!    order of sending, whichever clients handle them.
 //! 9. A message with a time to live need not be handled after that was over by the clock of its sender or its receiver,
 //!    and no client gets it for the first time after that, by its own clock. If its sender keeps what has expired, and
-//!    it is on the disk, it is a dead letter then, for each receiver that has not handled it; except a message to all
-//!    if its sender ended after it had expired by the sender's clock, and after the sender had sent a later one, and
-//!    the sender's host lost power then, or its disk failed or was full.
+//!    it is on the disk, it is a dead letter then, for each receiver that has not handled it. A message to all need not
+//!    be one if it had expired by the sender's clock, the sender had sent a later message, and the sender's process
+//!    then ended by a power cut, with a failed disk or with a full one.
 //! 10. A dead letter is unchanged. One that has expired is of a sender that wants it, its time to live was over, and
 //!     its receiver has not acknowledged it, unless that was killed since.
 

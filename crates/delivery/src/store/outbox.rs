@@ -342,7 +342,7 @@ impl Outbox {
     pub fn held_expired(&self, now_ms: u64) -> (Vec<(u32, u64, u64)>, Option<u64>) {
         let (mut expired, mut next) = (Vec::new(), None);
         for (number, stream) in &self.streams {
-            // Where expired runs begin, up to a message that ends in one of them.
+            // The first number of adjacent expired runs, of which the first run begins with a whole message.
             let mut begin = None;
             for run in stream.volatile.all() {
                 if !run.is_expired(now_ms) {

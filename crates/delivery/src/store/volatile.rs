@@ -33,8 +33,9 @@ pub struct Extent {
     /// At least one of them has a block of properties; was sent to any one receiver of the topic.
     pub has_properties: bool,
     pub has_any: bool,
-    /// Its first entry is the first part of a message, and its last one the last part.
+    /// Its first entry is the first part of a message.
     pub begins: bool,
+    /// Its last entry is the last part of a message.
     pub ends: bool,
     /// How many messages end in it.
     pub messages: u64,

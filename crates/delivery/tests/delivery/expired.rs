@@ -33,10 +33,6 @@ fn outgoing(sender: &Client, all: bool) -> OutgoingStatistics {
     of.find(|of| of.topic == "news" && of.receiver.is_some() == all).unwrap()
 }
 
-fn ends(of: &OutgoingStatistics) -> (u64, u64, u64, u64) {
-    (of.expired, of.expired_at_receiver, of.acknowledged, of.dead_letters)
-}
-
 fn letters(dir: &Path) -> Vec<DeadLetter> {
     dead_letters(&dir.join("sender")).unwrap()
 }
@@ -99,7 +95,8 @@ fn by_the_sender_s_clock_a_message_is_counted_and_can_be_a_dead_letter() {
         send_late(&sender, all);
         let receiver = receive_last(dir.path(), &endpoint);
         until("the end of all", || outgoing(&sender, all).pending == 0);
-        assert_eq!(ends(&outgoing(&sender, all)), (2, 0, 1, 0));
+        let of = outgoing(&sender, all);
+        assert_eq!((of.expired, of.expired_at_receiver, of.acknowledged, of.dead_letters), (2, 0, 1, 0));
         match keep {
             true => letters_are_whole(dir.path(), &sender, &receiver, if all { "receiver" } else { "" }),
             false => assert_eq!(letters(dir.path()), []),

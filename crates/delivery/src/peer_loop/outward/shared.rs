@@ -461,8 +461,7 @@ impl SharedStream {
     }
 }
 
-/// The streams with messages to one that are bound to a receiver. No other gets such messages while the receiver is
-/// connected.
+/// The streams with messages to one that are bound to a receiver. None is added while the receiver is connected.
 fn bound_to(store: &Store, client: u32, receiver: &str) -> Vec<Bound> {
     let (state, receiver) = (store.lock(), Receiver::Client(receiver.to_owned()));
     let own = state.outbox.iter().filter(|of| of.record.client == client && of.record.receiver == receiver);

@@ -129,11 +129,9 @@ impl Stream {
         let upto = self.record.done.all_upto();
         self.runs = found.runs.into_iter().filter(|run| run.last > upto).collect();
     }
-}
 
-impl Stream {
-    /// Marks the parts of messages as done whose last part was never accepted, because the process ended in between.
-    /// They were never reported as safe, and a receiver cannot tell them from those whose last part comes later.
+    /// Marks the parts of messages without a last part as done: the process ended between two parts. No caller was told
+    /// that they are safe, and a receiver would wait for the last part.
     fn end_unended(&mut self) {
         let last = self.record.last;
         let ranges =
