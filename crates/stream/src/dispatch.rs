@@ -251,7 +251,7 @@ impl Dispatch {
     /// Numbers are done.
     pub fn finish(&mut self, done: &RangeSet) {
         for member in self.members.iter_mut().filter(|member| member.assigned.last() > 0) {
-            member.assigned = member.assigned.without(done);
+            member.assigned.remove_all(done);
             member.load = member.load.min(member.assigned.count());
         }
     }
@@ -321,7 +321,7 @@ impl Dispatch {
         if self.keys.get(key).is_some_and(|known| known.member != at && is_under_way(&known)) {
             let (member, mut lost) = (&mut self.members[at], RangeSet::default());
             lost.add(number, number);
-            member.assigned = member.assigned.without(&lost);
+            member.assigned.remove_all(&lost);
             member.load = member.load.min(member.assigned.count());
             return false;
         }

@@ -20,9 +20,11 @@ pub struct Flow {
     pub acceptance: Acceptance,
     /// The number up to which what is done is final and acknowledged.
     pub settled: u64,
-    /// What is done includes messages of the sender's log, and is not logged here yet.
+    /// What is done and the peer loop was not told of since the connection began.
+    pub fresh: RangeSet,
+    /// That includes messages of the sender's log, and is not logged here yet.
     pub to_note: bool,
-    /// More is done than the peer loop was told of.
+    /// There is something in `fresh`.
     pub dirty: bool,
     pub(super) queue: VecDeque<Arrived>,
     /// Bytes of the message that is arriving; and the number of the first part of one that is too large.
@@ -139,6 +141,7 @@ impl Flow {
             origin,
             acceptance: Acceptance::default(),
             settled: 0,
+            fresh: RangeSet::default(),
             to_note: false,
             dirty: false,
             queue: VecDeque::new(),
@@ -158,7 +161,7 @@ impl Flow {
 
     /// Marks a message or part as done.
     pub fn finish(&mut self, part: &Arrived) {
-        self.acceptance.mark_done(part.first, part.seq);
+        self.mark_done(part.first, part.seq);
         self.to_note |= !part.has(VOLATILE);
     }
 
@@ -175,9 +178,21 @@ impl Flow {
     /// Marks the numbers from `first` to the one before `seq` as done: no message has them.
     fn finish_gap(&mut self, first: u64, seq: u64) {
         if first < seq {
-            self.acceptance.mark_done(first, seq - 1);
+            self.mark_done(first, seq - 1);
             self.to_note = true;
         }
+    }
+
+    fn mark_done(&mut self, first: u64, last: u64) {
+        self.acceptance.mark_done(first, last);
+        self.fresh.add(first, last);
+    }
+
+    /// What is done and the peer loop was not told of, and all up to the first number that is not done.
+    pub fn take_fresh(&mut self) -> RangeSet {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        fresh.add_upto(self.acceptance.done().all_upto());
+        fresh
     }
 
     /// Marks what the sender no longer has as done. Returns false if all of it was done.
@@ -187,11 +202,13 @@ impl Flow {
             shared.known.add_all(gone, u64::MAX);
             shared.begun.retain(&mut self.counts, |_, last| !gone.contains(last));
         }
-        if gone.iter().all(|(first, last)| self.acceptance.done().contains_all(first, last)) {
+        let new = gone.without(self.acceptance.done());
+        if new.last() == 0 {
             return false;
         }
         self.to_note = true;
-        self.acceptance.mark_gone(gone);
+        self.acceptance.mark_gone(&new);
+        self.fresh.add_all(&new, u64::MAX);
         self.given_up.retain(|seq, _| !gone.contains(*seq));
         true
     }

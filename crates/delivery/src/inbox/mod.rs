@@ -122,6 +122,7 @@ impl Inbox {
         flow.settled = flow.settled.max(noted.all_upto());
         flow.mark_gone(gone);
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
+        flow.fresh = flow.acceptance.done().clone();
         let (origin, received) = (flow.origin.clone(), flow.acceptance.received());
         // What was handled since may not be on the disk yet: it is logged first, and acknowledged then.
         let done = if is_new { flow.acceptance.done().clone() } else { gone.clone() };
@@ -401,7 +402,7 @@ impl Inbox {
             let flow = &mut state.flows[index];
             flow.dirty = false;
             let to_note = std::mem::take(&mut flow.to_note);
-            news.done.push((flow.origin.of, flow.acceptance.done().clone(), to_note));
+            news.done.push((flow.origin.of, flow.take_fresh(), to_note));
         }
         for index in news.asking.drain(..) {
             news.wants.extend(state.flows[index].asked());

@@ -9,7 +9,8 @@ use crate::wire::Id;
 /// Work for the peer loop.
 #[derive(Default)]
 pub struct InboxNews {
-    /// Streams with more done: all that is done, and whether it must be logged.
+    /// Streams with more done: what is new, with all up to the first number that is not done; and whether it must be
+    /// logged.
     pub done: Vec<(Incoming, RangeSet, bool)>,
     /// Flows to add to `done`.
     pub(super) dirty: Vec<usize>,

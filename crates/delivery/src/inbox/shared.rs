@@ -199,7 +199,7 @@ impl Flow {
         kept.append(&mut parts.into());
         self.queue = kept;
         let returned = returned.without(self.acceptance.done());
-        shared.arrived = shared.arrived.without(&returned);
+        shared.arrived.remove_all(&returned);
         self.unpaid.push((sender, unpaid));
         returned
     }
@@ -219,7 +219,7 @@ impl Flow {
             self.unpaid.extend(message.take_credit());
         }
         if let Some(shared) = &mut self.shared {
-            shared.arrived = shared.arrived.without(&returned.without(self.acceptance.done()));
+            shared.arrived.remove_all(&returned.without(self.acceptance.done()));
         }
     }
 
@@ -263,7 +263,9 @@ impl Inbox {
             // What was handled since may not be on the disk yet: it is logged first, and acknowledged then.
             let known = if is_new { noted.clone() } else { RangeSet::default() };
             let begun = state.flows[index].take_begun();
-            state.flows[index].shared = Some(SharedPart { arrived, known, begun, ..SharedPart::default() });
+            let flow = &mut state.flows[index];
+            flow.fresh = flow.acceptance.done().clone();
+            flow.shared = Some(SharedPart { arrived, known, begun, ..SharedPart::default() });
         }
         let flow = &mut state.flows[index];
         flow.mark_gone(noted);

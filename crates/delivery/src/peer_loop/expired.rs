@@ -33,18 +33,27 @@ struct Late {
     cause: Cause,
     /// By whose clock; None: by this client's.
     receiver: Option<String>,
+    /// Those that a receiver has reported as done meanwhile.
+    reported: RangeSet,
 }
 
 impl Expiry {
     /// The next message of a stream that has expired by this client's clock.
     pub fn add(&mut self, stream: u32, first: u64, last: u64) {
-        self.put(Late { stream, first, last, cause: Cause::Expired, receiver: None });
+        self.put(Late {
+            stream,
+            first,
+            last,
+            cause: Cause::Expired,
+            receiver: None,
+            reported: RangeSet::default(),
+        });
     }
 
     /// A receiver has found a message expired.
     pub fn add_at(&mut self, receiver: String, stream: u32, first: u64, last: u64) {
-        let (first, receiver) = (first.max(1), Some(receiver));
-        self.put(Late { stream, first, last, cause: Cause::ExpiredAtReceiver, receiver });
+        let (first, receiver, reported) = (first.max(1), Some(receiver), RangeSet::default());
+        self.put(Late { stream, first, last, cause: Cause::ExpiredAtReceiver, receiver, reported });
     }
 
     fn put(&mut self, late: Late) {
@@ -60,14 +69,17 @@ impl Expiry {
         }
     }
 
-    /// The numbers that a receiver reports as done, without those that have expired and are not recorded yet. A
-    /// receiver also reports the numbers that the sender left out before a message.
-    pub fn without_found(&self, stream: u32, done: RangeSet) -> RangeSet {
-        let mut found = RangeSet::default();
-        for late in self.found.iter().filter(|late| late.stream == stream) {
+    /// The numbers that a receiver reports as done, without those that have expired and are not recorded yet: these
+    /// follow when they are. A receiver also reports the numbers that the sender left out before a message.
+    pub fn hold_back(&mut self, stream: u32, mut done: RangeSet) -> RangeSet {
+        for late in self.found.iter_mut().filter(|late| late.stream == stream) {
+            let mut found = RangeSet::default();
             found.add(late.first, late.last);
+            let others = done.without(&found);
+            late.reported.add_all(&done.without(&others), u64::MAX);
+            done = others;
         }
-        if found.last() == 0 { done } else { done.without(&found) }
+        done
     }
 
     /// When to try again, after there was no room.
@@ -85,15 +97,21 @@ impl PeerLoop {
         self.expiry.again_at = None;
         for late in std::mem::take(&mut self.expiry.found) {
             match self.end_late(&late) {
-                // The receiver keeps it until then. What was not sent is a gap to it.
-                Ok(()) if late.receiver.is_some() => self.outward.tell_gone(&self.store, late.stream),
-                Ok(()) => {}
-                Err(LogError::Failed(_)) => {}
+                Ok(()) | Err(LogError::Failed(_)) => self.end_held_back(&late),
                 Err(_) => {
                     self.expiry.again_at = Some(now() + AGAIN_AFTER);
                     self.expiry.found.push(late);
                 }
             }
+        }
+    }
+
+    fn end_held_back(&mut self, late: &Late) {
+        // Nothing of this is new if it was recorded as expired. A failure of the log is reported elsewhere.
+        let _ = self.store.mark_reported(&mut self.store.lock(), late.stream, &late.reported);
+        if late.receiver.is_some() {
+            // The receiver keeps it until then. What was not sent is a gap to it.
+            self.outward.tell_gone(&self.store, late.stream);
         }
     }
 
@@ -108,7 +126,7 @@ impl PeerLoop {
             let receiver = late.receiver.clone().unwrap_or(to);
             (stream.record.client, receiver, late.last.min(stream.record.last))
         };
-        let late = Late { last, receiver: Some(receiver), ..*late };
+        let late = Late { last, receiver: Some(receiver), reported: RangeSet::default(), ..*late };
         let keeps = self.inward.iter().any(|of| of.client.number == client && of.keeps_expired);
         if late.first > late.last || (keeps && !self.bury(&late)?) {
             return Ok(());

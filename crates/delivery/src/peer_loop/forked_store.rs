@@ -54,7 +54,7 @@ impl PeerLoop {
         let may_have_given = self.store.lock().may_have_given(stream, received.max(done.last()));
         match may_have_given {
             true => {
-                let handled = self.expiry.without_found(stream, done.clone());
+                let handled = self.expiry.hold_back(stream, done.clone());
                 // A failure of the log is reported elsewhere.
                 let _ = self.store.mark_reported(&mut self.store.lock(), stream, &handled);
                 self.outward.resume(&self.store, stream, received, done);

@@ -313,7 +313,7 @@ impl Inward {
         for (of, done, to_note) in news.done {
             let waiting = self.unnoted.iter_mut().find(|(other, _)| *other == of);
             match (waiting, self.noted.iter().rev().find(|(_, other, _)| *other == of)) {
-                (Some((_, before)), _) => *before = done,
+                (Some((_, before)), _) => before.add_all(&done, u64::MAX),
                 (None, _) if to_note => self.unnoted.push((of, done)),
                 (None, Some((batch, ..))) => self.noted.push((*batch, of, done)),
                 // The sender holds the messages in memory: acknowledge without logging.

@@ -342,7 +342,8 @@ impl PeerLoop {
                 }
                 Some(FromReceiver::Ack { stream, done }) => {
                     if let Some(stream) = self.outward.stream_of(index, stream) {
-                        self.was_acknowledged(index, stream, &self.expiry.without_found(stream, done));
+                        let done = self.expiry.hold_back(stream, done);
+                        self.was_acknowledged(index, stream, &done);
                     }
                 }
                 Some(FromReceiver::Held { stream, generation, wanted, held, done }) => {

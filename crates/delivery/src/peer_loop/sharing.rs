@@ -78,6 +78,9 @@ impl PeerLoop {
     /// Handles an Ack.
     pub(super) fn was_acknowledged(&mut self, index: usize, stream: u32, done: &RangeSet) {
         let Some(name) = self.outward.peer(index).map(|peer| peer.name.clone()) else { return };
+        if !self.store.lock().may_have_given(stream, done.last()) {
+            return;
+        }
         // A failure of the log is reported elsewhere.
         let _ = self.store.acknowledge(&mut self.store.lock(), stream, &name, done);
         self.outward.finished(&self.store, stream, Some((index, done)));

@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use foldhash::HashMap;
 use pinnace_stream::RangeSet;
 
-use counts::{Ages, StreamCounts, Unended, count_in};
+use counts::{Ages, StreamCounts, Unended};
 use kept::HEIRS_FROM;
 use recovery::FoundStream;
 use runs::{Run, extend};
 
 use super::records::{self, Receiver};
-use super::volatile::{Volatile, VolatileRun};
+use super::volatile::{Extent, Volatile, VolatileRun};
 use crate::log::Position;
 use crate::wire::{ANY, COST, ENDS, FrameEntry};
 pub use counts::Cause;
@@ -55,8 +55,10 @@ pub struct Stream {
     unrecorded: RangeSet,
     /// The last number when the store was opened.
     recovered_upto: u64,
-    /// Numbers that no message has: they were skipped, or were volatile when the store was closed.
+    /// Numbers that no message has: they were skipped, or were volatile when the store was closed. A stream to any one
+    /// receiver leaves out those that are done.
     missing: RangeSet,
+    gone: RangeSet,
     unended: Unended,
     ages: Ages,
     pub counts: StreamCounts,
@@ -73,11 +75,6 @@ impl Stream {
         self.recovered_upto
     }
 
-    /// Numbers that no message has.
-    pub fn missing(&self) -> &RangeSet {
-        &self.missing
-    }
-
     /// Returns true if the log holds unfinished messages up to `seq`.
     pub fn is_logged_upto(&self, seq: u64) -> bool {
         self.runs.front().is_some_and(|run| run.first <= seq)
@@ -85,48 +82,48 @@ impl Stream {
 
     /// How many messages are not done. One of several parts counts until its last part is done.
     pub fn pending(&self) -> u64 {
-        self.pending_without(&self.gone())
+        let parts = self.record.last.saturating_sub(self.gone.count());
+        parts.saturating_sub(self.unended.count_without(&self.gone))
     }
 
-    /// Numbers that are done, or that no message has.
-    fn gone(&self) -> RangeSet {
-        let mut gone = self.record.done.clone();
-        gone.add_all(&self.missing, u64::MAX);
-        // A kept message that receivers have inherited is pending in their streams.
-        gone.add_upto(self.record.taken);
-        gone
+    /// Numbers that are done, that no message has, or whose kept message is pending in the streams of receivers that
+    /// have inherited it.
+    pub fn gone(&self) -> &RangeSet {
+        &self.gone
     }
 
-    fn pending_without(&self, gone: &RangeSet) -> u64 {
-        let later: u64 = gone.later().iter().map(|(first, last)| last - first + 1).sum();
-        let parts = self.record.last.saturating_sub(gone.all_upto()).saturating_sub(later);
-        parts.saturating_sub(self.unended.count_without(gone))
+    /// Computes `gone` from all that it has.
+    fn find_gone(&mut self) {
+        self.gone = self.record.done.clone();
+        self.gone.add_all(&self.missing, u64::MAX);
+        self.gone.add_upto(self.record.taken);
     }
 
     /// What its pending messages cost: the bytes of their bodies, and COST for each part. An estimate if a part of a
     /// segment's messages is done and they differ in size.
     pub fn pending_cost(&self) -> u64 {
-        let gone = self.gone();
-        let left = |first: u64, last: u64| last - first + 1 - count_in(&gone, first, last);
-        let logged: u64 = self.runs.iter().map(|run| run.cost_of(left(run.first, run.last))).sum();
+        let logged: u64 = self.runs.iter().map(|run| run.cost_of(self.left_in(run.first, run.last))).sum();
         logged + self.held_pending_cost()
     }
 
     /// What its pending messages in memory cost.
     pub fn held_pending_cost(&self) -> u64 {
-        let gone = self.gone();
-        let left = |first: u64, last: u64| last - first + 1 - count_in(&gone, first, last);
         let share =
             |cost: u64, left: u64, all: u64| (u128::from(cost) * u128::from(left) / u128::from(all)) as u64;
         let held = self.volatile.all();
-        held.map(|run| share(run.cost, left(run.first, run.last), run.last - run.first + 1)).sum()
+        let left = |run: &Extent| self.left_in(run.first, run.last);
+        held.map(|run| share(run.cost, left(run), run.last - run.first + 1)).sum()
+    }
+
+    /// How many of the numbers from `first` to `last` are not gone.
+    fn left_in(&self, first: u64, last: u64) -> u64 {
+        last - first + 1 - self.gone.count_in(first, last)
     }
 
     /// When the oldest pending message was accepted, or earlier: by 0.1 s or a few thousandths of the backlog's age;
     /// of a message that was recovered from a full segment, by the time in which that segment was filled.
     pub fn oldest_pending_ms(&self) -> Option<u64> {
-        let gone = self.gone();
-        (self.pending_without(&gone) > 0).then(|| self.ages.after(gone.all_upto())).flatten()
+        (self.pending() > 0).then(|| self.ages.after(self.gone.all_upto())).flatten()
     }
 
     /// The number up to which a stream to one receiver may hold messages that were sent to any one receiver of the
@@ -141,7 +138,7 @@ impl Stream {
 
     /// Returns true if no message up to `seq` is pending.
     pub fn is_gone_upto(&self, seq: u64) -> bool {
-        self.gone().all_upto() >= seq
+        self.gone.all_upto() >= seq
     }
 
     /// The number of the first part of the message that ends in `last`, or a lower one.
@@ -160,6 +157,7 @@ impl Stream {
     fn give(&mut self, epoch: u64, flags: u8, accepted_ms: u64) -> u64 {
         let seq = self.next(epoch);
         self.missing.add(self.record.last + 1, seq - 1);
+        self.gone.add(self.record.last + 1, seq - 1);
         self.record.last = seq;
         self.ages.add(seq, accepted_ms);
         match flags & ENDS != 0 {
@@ -169,17 +167,36 @@ impl Stream {
         seq
     }
 
-    /// Marks numbers as done, and counts the messages that are no longer pending.
-    fn mark_done(&mut self, done: &RangeSet, cause: Cause) {
+    /// Marks numbers as done, and counts the messages that are no longer pending. Returns the numbers that are new.
+    fn mark_done(&mut self, done: &RangeSet, cause: Cause) -> RangeSet {
         let before = self.pending();
-        self.record.done.add_all(done, self.record.last);
-        let gone = self.gone();
-        let left = self.pending_without(&gone);
+        let mut new = self.record.done.add_new(done, self.record.last);
+        self.gone.add_all(&new, u64::MAX);
+        let left = self.pending();
         self.counts.count(cause, before.saturating_sub(left));
-        self.unended.forget_upto(gone.all_upto());
+        self.unended.forget_upto(self.gone.all_upto());
         match left {
             0 => self.ages.clear(),
-            _ => self.ages.forget_upto(gone.all_upto()),
+            _ => self.ages.forget_upto(self.gone.all_upto()),
+        }
+        if new.last() > 0 && self.record.receiver == Receiver::Anyone {
+            self.finish_missing(&mut new);
+        }
+        new
+    }
+
+    /// Marks the numbers as done that no message has and that follow a done one, so that `done` has few ranges: no
+    /// single receiver knows which numbers between its own have no message. Those that follow a pending message stay:
+    /// a receiver need not know of them yet, and they may be many.
+    fn finish_missing(&mut self, new: &mut RangeSet) {
+        let ends: Vec<u64> = new.iter().map(|(_, last)| last).collect();
+        for (first, last) in ends.into_iter().filter_map(|end| self.missing.take_range(end + 1)) {
+            new.add(first, last);
+            self.record.done.add(first, last);
+        }
+        while let Some((first, last)) = self.missing.take_range(self.record.done.all_upto() + 1) {
+            new.add(first, last);
+            self.record.done.add(first, last);
         }
     }
 }
@@ -269,6 +286,7 @@ impl Outbox {
                 unrecorded: RangeSet::default(),
                 recovered_upto: 0,
                 missing: RangeSet::default(),
+                gone: RangeSet::default(),
                 unended: Unended::default(),
                 ages: Ages::default(),
                 counts: StreamCounts::default(),
@@ -327,8 +345,9 @@ impl Outbox {
         for stream in self.streams.values_mut().filter(|stream| stream.record.client == client) {
             let mut done = RangeSet::default();
             stream.volatile.all().for_each(|run| done.add(run.first, run.last));
-            self.held_cost -= stream.volatile.drop_done(&done);
+            self.held_cost -= stream.volatile.drop_done(&done, done.last());
             stream.record.done.add_all(&done, u64::MAX);
+            stream.gone.add_all(&done, u64::MAX);
             stream.unrecorded.add_all(&done, u64::MAX);
         }
     }
@@ -364,24 +383,18 @@ impl Outbox {
     /// epoch sent and the log lost are ignored.
     pub fn mark_done(&mut self, stream: u32, epoch: u64, done: &RangeSet, cause: Cause) -> bool {
         let Some(of) = self.streams.get_mut(&stream) else { return false };
-        let last = of.record.last;
-        if done.last() > last.max(epoch << EPOCH_SHIFT) {
+        if done.last() > of.record.last.max(epoch << EPOCH_SHIFT) {
             return false;
         }
-        let before = of.record.done.clone();
-        of.mark_done(done, cause);
-        if of.record.done == before {
+        let new = of.mark_done(done, cause);
+        if new.last() == 0 {
             return false;
         }
-        if of.record.receiver == Receiver::Anyone {
-            // No single receiver knows which numbers between its own have no message.
-            of.record.done.add_all(&of.missing, last);
-        }
-        of.unrecorded.add_all(&of.record.done.without(&before), u64::MAX);
+        of.unrecorded.add_all(&new, u64::MAX);
         let upto = of.record.done.all_upto();
         let gone = of.runs.iter().take_while(|run| run.last <= upto).count();
         let gone: Vec<Run> = of.runs.drain(..gone).collect();
-        self.held_cost -= of.volatile.drop_done(&of.record.done);
+        self.held_cost -= of.volatile.drop_done(&of.record.done, new.last());
         for run in gone {
             self.release(run.segment);
         }

@@ -266,7 +266,7 @@ impl StreamRecord {
 }
 
 impl CursorRecord {
-    pub fn write(&self) -> Vec<u8> {
+    fn write(&self, done: &RangeSet) -> Vec<u8> {
         let mut to = Vec::new();
         put_number(&mut to, u64::from(self.client));
         to.extend_from_slice(&self.sender);
@@ -274,17 +274,24 @@ impl CursorRecord {
         self.opening.put(&mut to);
         put_counted(&mut to, self.name.as_bytes());
         put_counted(&mut to, self.topic.as_bytes());
-        put_ranges(&mut to, &self.done);
+        put_ranges(&mut to, done);
         to
     }
 
     /// All of it: in several records, if it has more ranges than one record can have. The first ranges are in the last
     /// record, which is the only one that earlier builds keep.
     pub fn write_all(&self) -> Vec<Vec<u8>> {
-        let with = |done| CursorRecord { done, ..self.clone() }.write();
-        let mut records: Vec<Vec<u8>> = split(&self.done).map(with).collect();
+        let mut records: Vec<Vec<u8>> = split(&self.done).map(|done| self.write(&done)).collect();
         records.rotate_left(1);
         records
+    }
+
+    /// What is new since the last record, in the same order. The numbers of `new` are in `done`.
+    pub fn write_new(&self, new: &RangeSet) -> Vec<Vec<u8>> {
+        let first = split(&self.done).next().unwrap_or_default();
+        let later = new.without(&first);
+        let further = split(&later).filter(|part| part.last() > 0);
+        further.chain([first.clone()]).map(|done| self.write(&done)).collect()
     }
 
     pub fn read(payload: &[u8]) -> Option<CursorRecord> {

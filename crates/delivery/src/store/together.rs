@@ -20,14 +20,14 @@ impl Store {
     /// Logs a client's progress on an incoming stream, unless the log has it already. Returns the batch.
     pub fn note(&self, state: &mut State, of: &Incoming, done: &RangeSet) -> Result<u64, LogError> {
         let Some(cursor) = state.cursors.get_mut(of) else { return Ok(0) };
-        if done.iter().any(|(first, last)| !cursor.done.contains_all(first, last)) {
-            cursor.done.add_all(done, u64::MAX);
-            state.noted.remove(of);
-        }
-        if let Some(batch) = state.noted.get(of) {
-            return Ok(*batch);
-        }
-        let progress = cursor.write_all();
+        let new = cursor.done.add_new(done, u64::MAX);
+        let progress = match state.noted.get(of) {
+            Some(batch) if new.last() == 0 => return Ok(*batch),
+            Some(_) => cursor.write_new(&new),
+            None => cursor.write_all(),
+        };
+        // If this cannot be logged, the next record has all.
+        state.noted.remove(of);
         state.forget_attempts(of);
         let payloads: Vec<[&[u8]; 1]> = progress.iter().map(|record| [&record[..]]).collect();
         let records: Vec<(u8, &[&[u8]])> = payloads.iter().map(|payload| (CURSOR, &payload[..])).collect();
@@ -51,8 +51,8 @@ impl Store {
         // A message is in hand, so its stream was opened.
         let known = state.cursors.get(of).cloned();
         let mut cursor = known.ok_or(LogError::Io(ErrorKind::NotFound))?;
-        cursor.done.add_all(done, u64::MAX);
-        let progress = cursor.write_all();
+        let new = cursor.done.add_new(done, u64::MAX);
+        let progress = if state.noted.contains_key(of) { cursor.write_new(&new) } else { cursor.write_all() };
         let messages = state.number(sendings);
         let payloads: Vec<[&[u8]; 2]> =
             messages.iter().map(|message| [&message.header[..], message.sending.body]).collect();

@@ -183,22 +183,21 @@ impl Volatile {
         self.runs.get(at).cloned()
     }
 
-    /// Drops runs that are done. Returns their credit cost.
-    pub fn drop_done(&mut self, done: &RangeSet) -> u64 {
+    /// Drops runs that are done, of those that begin up to `last`. Returns their credit cost.
+    pub fn drop_done(&mut self, done: &RangeSet, last: u64) -> u64 {
         if self.open.as_ref().is_some_and(|run| done.contains_all(run.of.first, run.of.last)) {
             self.close();
         }
         let mut cost = 0;
-        while let Some(run) = self.runs.pop_front_if(|run| run.of.last <= done.all_upto()) {
-            cost += run.of.cost;
+        let count = self.runs.partition_point(|run| run.of.first <= last);
+        let mut kept = Vec::new();
+        for run in self.runs.drain(..count) {
+            match done.contains_all(run.of.first, run.of.last) {
+                true => cost += run.of.cost,
+                false => kept.push(run),
+            }
         }
-        if done.last() > done.all_upto() {
-            self.runs.retain(|run| {
-                let is_done = done.contains_all(run.of.first, run.of.last);
-                cost += if is_done { run.of.cost } else { 0 };
-                !is_done
-            });
-        }
+        kept.into_iter().rev().for_each(|run| self.runs.push_front(run));
         cost
     }
 
@@ -237,10 +236,10 @@ mod tests {
 
         let mut done = RangeSet::default();
         done.add(5, 6);
-        assert_eq!(volatile.drop_done(&done), 2 * (COST + 4));
+        assert_eq!(volatile.drop_done(&done, 6), 2 * (COST + 4));
         assert!(volatile.run_after(3).is_none() && !volatile.is_empty());
         done.add(1, 3);
-        assert_eq!(volatile.drop_done(&done), 3 * (COST + 4));
+        assert_eq!(volatile.drop_done(&done, 3), 3 * (COST + 4));
         assert!(volatile.is_empty());
     }
 

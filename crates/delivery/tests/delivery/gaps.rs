@@ -1,6 +1,7 @@
-//! Acknowledgements with more gaps than a frame or a record can name.
+//! Streams with many gaps: more than a frame or a record can name, and more than can be walked for each message.
 
 use std::path::Path;
+use std::time::Instant;
 
 use pinnace_delivery::{Client, Durability, Options};
 
@@ -55,4 +56,29 @@ fn every_other_message_to_one_is_acknowledged() {
 #[test]
 fn every_other_message_to_all_is_acknowledged() {
     every_other(true);
+}
+
+/// The numbers of messages that were in memory alone when their sender ended are gaps: here a third of all. The time
+/// that an acknowledgement takes must not grow with their count.
+#[test]
+fn many_gaps_do_not_slow_a_stream_down() {
+    const MESSAGES: u32 = 600_000;
+    let is_in_memory = |number: &u32| number % 3 == 2;
+    let dir = tempfile::tempdir().unwrap();
+    let sender = member(dir.path(), "sender", "replies").start().unwrap();
+    for number in 0..MESSAGES {
+        let durability = if is_in_memory(&number) { Durability::Memory } else { Durability::Interval };
+        let options = Options { durability, deadline: soon(), ..Options::default() };
+        sender.send("news", &number.to_le_bytes(), &options).unwrap();
+    }
+    sender.close(Some(Instant::now())).unwrap_err();
+
+    let (sender, receiver) = start(dir.path());
+    let deadline = soon();
+    for number in (0..MESSAGES).filter(|number| !is_in_memory(number)) {
+        let delivery = receiver.recv(deadline).unwrap();
+        assert_eq!(delivery.body(), number.to_le_bytes());
+        delivery.ack();
+    }
+    sender.wait_pending(0, deadline).unwrap();
 }

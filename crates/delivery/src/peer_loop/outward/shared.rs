@@ -45,6 +45,8 @@ pub(in crate::peer_loop) struct SharedStream {
     since: Instant,
     /// What is done, according to the disk.
     recorded: RangeSet,
+    /// What each connected receiver knows as done, by peer.
+    known: BTreeMap<usize, RangeSet>,
     /// The `Gone` frame that waits for its record to be on the disk.
     telling: Option<Telling>,
     /// The peers that get the `Gone` frame after that one.
@@ -115,7 +117,7 @@ impl Outward {
         self.peers.push(None);
         self.lanes.add_lane(stream, own_peer, LaneFrame::new(&topic));
         let unreported = if recovered_upto > recorded.all_upto() { known.to_vec() } else { Vec::new() };
-        let (dispatch, frames, older, bound, telling, to_tell) = Default::default();
+        let (dispatch, frames, older, bound, known, telling, to_tell) = Default::default();
         self.shared.insert(
             stream,
             SharedStream {
@@ -130,6 +132,7 @@ impl Outward {
                 unreported,
                 since: now(),
                 recorded,
+                known,
                 telling,
                 to_tell,
             },
@@ -202,6 +205,7 @@ impl Outward {
             shared.tell_when_recorded(recorded_in, done);
             self.watched.insert(stream);
         }
+        shared.known.insert(index, shared.recorded.clone());
         let (number, topic) = (u64::from(stream), &shared.topic);
         peer.send_gone(number, &shared.recorded, |gone| FromSender::Share { stream: number, topic, gone });
     }
@@ -226,6 +230,7 @@ impl Outward {
             shared.dispatch.disconnect(peer, now());
             shared.older.remove(&peer);
             shared.bound.remove(&peer);
+            shared.known.remove(&peer);
             shared.to_tell.remove(&peer);
             if let Some(telling) = &mut shared.telling {
                 telling.peers.remove(&peer);
@@ -481,7 +486,5 @@ fn is_gone(store: &Store, stream: u32, upto: u64) -> bool {
 pub(super) fn done_of(store: &Store, stream: u32) -> RangeSet {
     let state = store.lock();
     let Some(of) = state.outbox.get(stream) else { return RangeSet::default() };
-    let mut done = of.record.done.clone();
-    done.add_all(of.missing(), u64::MAX);
-    done
+    of.gone().clone()
 }

@@ -53,7 +53,7 @@ impl Stream {
     /// Returns true if its last message is done. Earlier ones that are not done were put off; others may go first.
     fn is_last_done(&self) -> bool {
         let (last, missing) = (self.record.last, &self.missing);
-        let last = match missing.later().last() {
+        let last = match missing.later().back() {
             Some((first, end)) if *end >= last => first - 1,
             _ if missing.all_upto() >= last => 0,
             _ => last,
@@ -118,7 +118,7 @@ impl Outbox {
     /// records of all segments but the last, of which it knows a summary from its second opening on. A message that
     /// ends there has no end for it, and it drops what it has found of that message.
     pub fn has_parts(&self) -> bool {
-        self.streams.values().any(|stream| stream.unended.count_without(&stream.gone()) > 0)
+        self.streams.values().any(|stream| stream.unended.count_without(&stream.gone) > 0)
     }
 
     /// The topics of a client on which messages are kept for clients that will listen.
@@ -153,6 +153,7 @@ impl Outbox {
         self.insert(new.clone());
         let stream = self.streams.get_mut(&new.number)?;
         (stream.runs, stream.missing, stream.unended, stream.ages) = (runs, missing, unended, ages);
+        stream.find_gone();
         stream.counts.accepted = stream.pending();
         for run in &stream.runs {
             *self.segments.entry(run.segment).or_default() += 1;
@@ -167,6 +168,7 @@ impl Outbox {
         records.push(new);
         let from = self.streams.get_mut(&kept)?;
         let taken_before = std::mem::replace(&mut from.record.taken, upto);
+        from.gone.add_upto(upto);
         from.counts.count(Cause::Reassigned, kept_before - from.pending());
         let kept_record = from.record.clone();
         Some(Inheritance { heir, records, kept_record, former, taken_before })
@@ -178,6 +180,7 @@ impl Outbox {
         if let Some(kept) = self.streams.get_mut(&undone.kept_record.number) {
             let before = kept.pending();
             kept.record.taken = undone.taken_before;
+            kept.find_gone();
             kept.counts.reassigned -= kept.pending() - before;
         }
         if let Some(former) = undone.former.and_then(|former| self.streams.get_mut(&former)) {

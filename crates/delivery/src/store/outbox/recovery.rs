@@ -111,6 +111,7 @@ impl Outbox {
             if stream.runs.is_empty() {
                 stream.missing.add_upto(stream.record.last);
             }
+            stream.find_gone();
             stream.end_unended();
             stream.recovered_upto = stream.record.last;
         }
@@ -123,7 +124,8 @@ impl Stream {
         self.record.last = self.record.last.max(last);
         (self.missing, self.unended, self.ages) = (found.missing, found.unended, found.ages);
         self.missing.add(last + 1, self.record.last);
-        let gone_upto = self.gone().all_upto();
+        self.find_gone();
+        let gone_upto = self.gone.all_upto();
         self.unended.forget_upto(gone_upto);
         self.ages.forget_upto(gone_upto);
         let upto = self.record.done.all_upto();
@@ -137,8 +139,11 @@ impl Stream {
         let ranges =
             self.unended.within(0, last).filter(|(_, end)| *end == last || self.missing.contains(end + 1));
         let unended: Vec<(u64, u64)> = ranges.collect();
-        unended.into_iter().for_each(|(first, end)| self.record.done.add(first, end));
-        self.unended.forget_upto(self.gone().all_upto());
+        for (first, end) in unended {
+            self.record.done.add(first, end);
+            self.gone.add(first, end);
+        }
+        self.unended.forget_upto(self.gone.all_upto());
     }
 }
 

@@ -22,25 +22,31 @@ pub struct Telling {
 }
 
 impl Outward {
-    /// Numbers of a stream are done. `by`: the receiver that has reported them, and the numbers that it knows.
+    /// Numbers of a stream are done. `by`: the receiver that has reported them, and these numbers.
     pub fn finished(&mut self, store: &Store, stream: u32, by: Option<(usize, &RangeSet)>) {
         let Some(shared) = self.shared.get_mut(&stream) else { return };
-        let (done, recorded_in) = recorded_done(store, stream);
-        shared.dispatch.finish(&done);
-        if shared.dispatch.waits_in_vain(now()) {
-            self.to_offer.insert(stream);
-        }
         match by {
-            None => shared.to_tell.extend(shared.dispatch.connected()),
-            Some((peer, known)) => {
-                let (ranges, needed) = (known.later().len(), done.later().len());
-                let lacks = done.all_upto().saturating_sub(known.all_upto());
-                if (ranges > MANY_RANGES && ranges > 2 * needed) || lacks >= MANY_NUMBERS {
-                    shared.to_tell.insert(peer);
+            None => {
+                shared.dispatch.finish(&recorded_done(store, stream).0);
+                shared.to_tell.extend(shared.dispatch.connected());
+            }
+            Some((peer, reported)) => {
+                shared.dispatch.finish(reported);
+                if let Some(known) = shared.known.get_mut(&peer) {
+                    known.add_all(reported, u64::MAX);
+                    if lacks_much(store, stream, known) {
+                        shared.to_tell.insert(peer);
+                    }
                 }
             }
         }
-        shared.tell_when_recorded(recorded_in, done);
+        if shared.dispatch.waits_in_vain(now()) {
+            self.to_offer.insert(stream);
+        }
+        if shared.telling.is_none() && !shared.to_tell.is_empty() {
+            let (done, recorded_in) = recorded_done(store, stream);
+            shared.tell_when_recorded(recorded_in, done);
+        }
         if shared.telling.is_some() {
             self.watched.insert(stream);
         }
@@ -58,7 +64,11 @@ impl Outward {
                     if let Some(Some(peer)) = self.peers.get_mut(peer) {
                         peer.send_gone(number, &done, |gone| FromSender::Gone { stream: number, gone });
                     }
+                    if let Some(known) = shared.known.get_mut(&peer) {
+                        known.add_all(&done, u64::MAX);
+                    }
                 }
+                shared.dispatch.finish(&done);
                 shared.recorded = done;
                 if !shared.to_tell.is_empty() {
                     let (done, batch) = recorded_done(store, *stream);
@@ -78,6 +88,15 @@ impl SharedStream {
             self.telling = Some(Telling { batch, done, peers });
         }
     }
+}
+
+/// Returns true if a receiver that knows these numbers as done is to be told of others.
+fn lacks_much(store: &Store, stream: u32, known: &RangeSet) -> bool {
+    let state = store.lock();
+    let Some(done) = state.outbox.get(stream).map(|of| &of.record.done) else { return false };
+    let (ranges, needed) = (known.later().len(), done.later().len());
+    let lacks = done.all_upto().saturating_sub(known.all_upto());
+    (ranges > MANY_RANGES && ranges > 2 * needed) || lacks >= MANY_NUMBERS
 }
 
 /// What is done of a stream, and the batch that records it.
