@@ -82,7 +82,7 @@ pub use medium::{FallbackReason, Medium};
 pub use options::{Access, OptionKind, OptionSpec, Options, TABLE as OPTIONS, When};
 pub use peer::About;
 pub use pinnace_crypto::{KeyPair, Secret, SecretKey};
-pub use pinnace_ring::{Body, Frame, MORE};
+pub use pinnace_ring::{Body, Frame, MORE, prefetch, prefetch_room};
 pub use pinnace_sys::poll::SignalMask;
 pub use pinnace_sys::sleep::{Uncancelled, sleep_cancellably};
 pub use pinnace_zmtp::{SocketType, z85};

@@ -63,7 +63,7 @@ pub use consumer::{Consumer, Frame};
 pub use doorbell::{Doorbell, Rung};
 pub use event::{EventCount, Ticket, Unnotified};
 pub use intake::{COMMAND_MAX, Intake, MAX_PARTS, Refused, Verdict};
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_room};
 pub use producer::{Books, Producer};
 pub use queue::{Amount, Limits, budgeted_queue, queue};
 pub use record::{COMMAND, LONG, MORE};

@@ -3,6 +3,9 @@
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
+/// The processor itself prefetches the rest of a longer write.
+const ROOM_MAX: usize = 2048;
+
 /// Prefetches the first `bytes` bytes at `at`. It does not access them: any address is allowed.
 #[inline(always)]
 pub fn prefetch<T>(at: *const T, bytes: usize) {
@@ -21,4 +24,11 @@ pub fn prefetch<T>(at: *const T, bytes: usize) {
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let _ = line;
     }
+}
+
+/// Prefetches the memory behind the content of a buffer, where the next `bytes` bytes go: at most 2 KiB of it.
+#[inline(always)]
+pub fn prefetch_room(buffer: &Vec<u8>, bytes: usize) {
+    let room = buffer.capacity() - buffer.len();
+    prefetch(buffer.as_ptr().wrapping_add(buffer.len()), bytes.min(room).min(ROOM_MAX));
 }

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinnace_engine::Body;
+use pinnace_engine::{Body, prefetch};
 
 use super::Origin;
 use crate::wire::{COST, FrameEntry};
+
+/// Bytes of the next body that are prefetched. Once the program reads them, the processor prefetches the rest itself.
+const PREFETCHED: usize = 128;
 
 /// A received frame.
 pub struct Frame {
@@ -64,6 +67,11 @@ impl Arrived {
     /// The credit that it costs until it is handled.
     pub fn cost(&self) -> u64 {
         COST + self.len as u64
+    }
+
+    /// Prefetches the beginning of its body, which another thread has written.
+    pub fn prefetch(&self) {
+        prefetch(self.body().as_ptr(), self.len.min(PREFETCHED));
     }
 
     pub fn body(&self) -> &[u8] {

@@ -291,6 +291,7 @@ impl Inbox {
             }
             self.ask_more(state, index);
             if let Some(message) = message {
+                state.flows[index].queue.front().into_iter().for_each(Arrived::prefetch);
                 state.list(index);
                 match self.admit(state, message) {
                     Admission::HandOut(message) => return Some(self.hand_out(state, message, handler)),

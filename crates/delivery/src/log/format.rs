@@ -16,6 +16,8 @@
 //! the segment `next` is on the disk, or when the log is reopened (`next` is 0): `end` is where batches end, and
 //! `summary` is the offset of the keeper's summary.
 
+use pinnace_engine::prefetch_room;
+
 /// The size of a segment's header and of its seal: one page each.
 pub const PAGE: u64 = 4096;
 pub const HEADER: usize = 32;
@@ -151,6 +153,8 @@ pub fn add_record(to: &mut Vec<u8>, generation: u32, kind: u8, parts: &[&[u8]]) 
     let crc = crc(generation, &to[start + 4..]);
     to[start..start + 4].copy_from_slice(&crc.to_le_bytes());
     to.resize(start + record_bytes(len), 0);
+    // The next record is often as large. It is written under the log's lock.
+    prefetch_room(to, record_bytes(len));
 }
 
 /// The record at the start of `from`: its kind, payload and total size in bytes.

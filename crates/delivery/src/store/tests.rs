@@ -190,6 +190,11 @@ fn progress_with_many_gaps_is_recovered_whole() {
     let cursor = store.lock().cursors[&of].clone();
     store.lock().put_cursor(cursor);
     assert_ne!(store.note(&mut store.lock(), &of, &done), Ok(batch));
+    // A further number does not need all of it again.
+    let new = RangeSet::new(0, vec![(6002, 6002)]).unwrap();
+    store.note(&mut store.lock(), &of, &new).unwrap();
+    done.add_all(&new, u64::MAX);
+    assert_eq!(store.lock().cursors[&of].write_new(&new).len(), 2);
     drop(store);
     // From the records, then from the checkpoint.
     for _ in 0..2 {

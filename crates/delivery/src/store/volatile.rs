@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pinnace_engine::Body;
+use pinnace_engine::{Body, prefetch_room};
 use pinnace_stream::RangeSet;
 
 use crate::log::Position;
@@ -96,6 +96,8 @@ impl Open {
         let of = &mut self.of;
         make_room(&mut self.frame, entry);
         entry.put(&mut self.frame, of.last, of.time);
+        // The next message is often as large. Its copy is made under the store's lock.
+        prefetch_room(&self.frame, entry.body.len());
         of.last = entry.seq;
         of.cost += COST + entry.body.len() as u64;
         of.has_properties |= entry.flags & PROPERTIES != 0;
