@@ -18,7 +18,7 @@ use super::{Failure, Shared, Step, locked};
 use crate::environment::now;
 
 /// Bytes to write and sync before waiting callers are notified of the progress.
-const ROUND_BYTES: usize = 1 << 20;
+const ROUND_BYTES: usize = 2 << 20;
 /// How long records that no caller waits for may gather.
 const GATHER_FOR: Duration = Duration::from_millis(1);
 
