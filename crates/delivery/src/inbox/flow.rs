@@ -20,7 +20,7 @@ pub struct Flow {
     pub acceptance: Acceptance,
     /// The number up to which what is done is final and acknowledged.
     pub settled: u64,
-    /// What is done and the peer loop was not told of since the connection began.
+    /// The done numbers of which the peer loop was not told since the connection began.
     pub fresh: RangeSet,
     /// That includes messages of the sender's log, and is not logged here yet.
     pub to_note: bool,
@@ -188,7 +188,7 @@ impl Flow {
         self.fresh.add(first, last);
     }
 
-    /// What is done and the peer loop was not told of, and all up to the first number that is not done.
+    /// The done numbers of which the peer loop was not told, and all up to the first number that is not done.
     pub fn take_fresh(&mut self) -> RangeSet {
         let mut fresh = std::mem::take(&mut self.fresh);
         fresh.add_upto(self.acceptance.done().all_upto());

@@ -69,8 +69,9 @@ impl Expiry {
         }
     }
 
-    /// The numbers that a receiver reports as done, without those that have expired and are not recorded yet: these
-    /// follow when they are. A receiver also reports the numbers that the sender left out before a message.
+    /// The numbers that a receiver reports as done, without those that have expired and are not recorded yet: these are
+    /// marked as done once they are recorded. A receiver also reports the numbers that the sender left out before a
+    /// message.
     pub fn hold_back(&mut self, stream: u32, mut done: RangeSet) -> RangeSet {
         for late in self.found.iter_mut().filter(|late| late.stream == stream) {
             let mut found = RangeSet::default();

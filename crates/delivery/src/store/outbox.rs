@@ -92,7 +92,7 @@ impl Stream {
         &self.gone
     }
 
-    /// Computes `gone` from all that it has.
+    /// Computes `gone` from `done`, `missing` and `taken`.
     fn find_gone(&mut self) {
         self.gone = self.record.done.clone();
         self.gone.add_all(&self.missing, u64::MAX);

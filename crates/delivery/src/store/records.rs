@@ -286,12 +286,13 @@ impl CursorRecord {
         records
     }
 
-    /// What is new since the last record, in the same order. The numbers of `new` are in `done`.
+    /// What is new since the last record: `new`, which is a part of `done`. The first ranges of `done` are in the last
+    /// record.
     pub fn write_new(&self, new: &RangeSet) -> Vec<Vec<u8>> {
         let first = split(&self.done).next().unwrap_or_default();
         let later = new.without(&first);
         let further = split(&later).filter(|part| part.last() > 0);
-        further.chain([first.clone()]).map(|done| self.write(&done)).collect()
+        further.chain([first]).map(|done| self.write(&done)).collect()
     }
 
     pub fn read(payload: &[u8]) -> Option<CursorRecord> {
