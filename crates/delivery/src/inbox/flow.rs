@@ -24,7 +24,7 @@ pub struct Flow {
     pub fresh: RangeSet,
     /// That includes messages of the sender's log, and is not logged here yet.
     pub to_note: bool,
-    /// There is something in `fresh`.
+    /// The peer loop is to be told of `fresh`.
     pub dirty: bool,
     pub(super) queue: VecDeque<Arrived>,
     /// Bytes of the message that is arriving; and the number of the first part of one that is too large.

@@ -291,7 +291,9 @@ impl Inbox {
             }
             self.ask_more(state, index);
             if let Some(message) = message {
-                state.flows[index].queue.front().into_iter().for_each(Arrived::prefetch);
+                if let Some(next) = state.flows[index].queue.front() {
+                    next.prefetch();
+                }
                 state.list(index);
                 match self.admit(state, message) {
                     Admission::HandOut(message) => return Some(self.hand_out(state, message, handler)),

@@ -78,11 +78,14 @@ impl PeerLoop {
     /// Handles an Ack.
     pub(super) fn was_acknowledged(&mut self, index: usize, stream: u32, done: &RangeSet) {
         let Some(name) = self.outward.peer(index).map(|peer| peer.name.clone()) else { return };
-        if !self.store.lock().may_have_given(stream, done.last()) {
+        let mut state = self.store.lock();
+        if !state.may_have_given(stream, done.last()) {
+            // The store would ignore all of it.
             return;
         }
         // A failure of the log is reported elsewhere.
-        let _ = self.store.acknowledge(&mut self.store.lock(), stream, &name, done);
+        let _ = self.store.acknowledge(&mut state, stream, &name, done);
+        drop(state);
         self.outward.finished(&self.store, stream, Some((index, done)));
     }
 
