@@ -69,9 +69,14 @@ impl ReceiverCredit {
         self.granted
     }
 
+    /// How much of what was announced has not arrived, in bytes.
+    pub fn outstanding(&self) -> u64 {
+        self.granted.saturating_sub(self.received)
+    }
+
     /// Returns true if the sender has spent what was announced to it.
     pub fn is_exhausted(&self) -> bool {
-        self.received >= self.granted
+        self.outstanding() == 0
     }
 
     /// Counts what arrived.

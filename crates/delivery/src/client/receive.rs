@@ -84,9 +84,10 @@ impl Delivery {
         Ok(delivery)
     }
 
+    /// The credit that is to be returned for it, and to which sender.
     #[cfg(test)]
-    pub(crate) fn cost(&self) -> u64 {
-        self.message().map_or(0, Message::cost)
+    pub(crate) fn owed_credit(&self) -> Option<(crate::wire::Id, u64)> {
+        self.message()?.owed_credit()
     }
 
     pub(super) fn message(&self) -> Option<&Message> {
@@ -299,10 +300,10 @@ impl Client {
         self.inbox.descriptor()
     }
 
-    /// The credit that waiting messages cost.
+    /// The credit that is to be returned for waiting messages, and to which sender.
     #[cfg(test)]
-    pub(crate) fn waiting_cost(&self) -> u64 {
-        self.inbox.waiting_cost()
+    pub(crate) fn owed_credit(&self) -> Vec<(crate::wire::Id, u64)> {
+        self.inbox.owed_credit()
     }
 
     /// Receives all messages, until the client is closed.

@@ -377,5 +377,5 @@ fn what_is_recorded_and_not_taken_goes_to_another() {
         assert!(Instant::now() < until, "the count is not lowered");
         std::thread::yield_now();
     }
-    assert_eq!((counts().len(), client.waiting_cost()), (1, 0));
+    assert_eq!((counts().len(), client.owed_credit().len()), (1, 0));
 }

@@ -115,15 +115,19 @@ impl Message {
 
     /// The credit to return for it, and to which sender. None: it was returned, or parts have none.
     pub fn take_credit(&self) -> Option<(Id, u64)> {
-        let Parts::One(part) = &self.parts else { return None };
-        let is_paid = self.limit.as_ref().map(|limit| &limit.is_paid);
-        let was_paid = is_paid.is_some_and(|is_paid| is_paid.swap(true, Ordering::Relaxed));
-        (!was_paid).then(|| (part.frame.origin.of.1, part.cost()))
+        self.credit_unless(|is_paid| is_paid.swap(true, Ordering::Relaxed))
     }
 
+    /// The credit that is still to be returned for it, and to which sender.
     #[cfg(test)]
-    pub fn cost(&self) -> u64 {
-        self.parts.as_slice().iter().map(Arrived::cost).sum()
+    pub fn owed_credit(&self) -> Option<(Id, u64)> {
+        self.credit_unless(|is_paid| is_paid.load(Ordering::Relaxed))
+    }
+
+    fn credit_unless(&self, was_paid: impl FnOnce(&AtomicBool) -> bool) -> Option<(Id, u64)> {
+        let Parts::One(part) = &self.parts else { return None };
+        let was_paid = self.limit.as_ref().is_some_and(|limit| was_paid(&limit.is_paid));
+        (!was_paid).then(|| (part.frame.origin.of.1, part.cost()))
     }
 }
 
@@ -394,12 +398,6 @@ impl Flow {
                 }
             }
         }
-    }
-
-    /// The credit that waiting messages cost.
-    #[cfg(test)]
-    pub fn all_waiting_cost(&self) -> u64 {
-        self.queue.iter().map(Arrived::cost).chain(self.again.iter().map(Message::cost)).sum()
     }
 
     /// The counts, with the messages that wait to be delivered again in `queued`.

@@ -413,12 +413,12 @@ impl Inbox {
         news
     }
 
-    /// The credit that waiting messages cost.
+    /// The credit that is to be returned for waiting messages, and to which sender.
     #[cfg(test)]
-    pub fn waiting_cost(&self) -> u64 {
+    pub fn owed_credit(&self) -> Vec<(crate::wire::Id, u64)> {
         let state = self.lock();
-        let later: u64 = state.later.values().map(Message::cost).sum();
-        later + state.flows.iter().map(flow::Flow::all_waiting_cost).sum::<u64>()
+        let later = state.later.values().filter_map(Message::owed_credit);
+        later.chain(state.flows.iter().flat_map(flow::Flow::owed_credit)).collect()
     }
 
     /// Ends delivery, and wakes all receivers with Closed, and threads whose patience has ended.

@@ -21,6 +21,14 @@ impl Flow {
         self.queue.iter().filter(|part| part.has(BEGINS | ENDS)).map(super::Arrived::cost).sum()
     }
 
+    /// The credit that is to be returned for waiting messages, and to which sender.
+    #[cfg(test)]
+    pub fn owed_credit(&self) -> impl Iterator<Item = (Id, u64)> {
+        let queued = self.queue.iter().filter(|part| part.has(BEGINS | ENDS));
+        let queued = queued.map(|part| (part.frame.origin.of.1, part.cost()));
+        queued.chain(self.again.iter().filter_map(super::Message::owed_credit))
+    }
+
     /// Drops what waits beyond `KEEP`. Returns the credit that this frees.
     fn park(&mut self) -> u64 {
         let (mut kept, mut cut) = (0, self.queue.len());

@@ -93,9 +93,11 @@ mod stepped {
 
     use pinnace_eventloop::{Next, Task};
 
+    use super::super::inward::Inward;
     use super::super::network::Token;
     use super::*;
     use crate::environment::now;
+    use crate::wire::Id;
 
     pub struct Stepped {
         peer_loop: Mutex<PeerLoop>,
@@ -150,6 +152,13 @@ mod stepped {
                 Runner::Thread(_) => None,
                 Runner::Stepped(stepped) => stepped.step(ready),
             }
+        }
+
+        /// How much each sender may still send to a client here, in bytes.
+        pub fn outstanding_credit(&self) -> Vec<(Id, u64)> {
+            let Runner::Stepped(stepped) = &self.0 else { return Vec::new() };
+            let peer_loop = stepped.peer_loop.lock().unwrap_or_else(PoisonError::into_inner);
+            peer_loop.inward.iter().flat_map(Inward::outstanding_credit).collect()
         }
     }
 }

@@ -104,6 +104,12 @@ impl Inward {
         self.sessions.values().map(|session| session.name.as_str())
     }
 
+    /// How much its senders may still send, in bytes.
+    #[cfg(test)]
+    pub fn outstanding_credit(&self) -> impl Iterator<Item = (Id, u64)> {
+        self.sessions.values().map(|session| (session.id, session.credit.outstanding()))
+    }
+
     /// Returns true if acknowledgements, or a message that was set aside, wait for the disk.
     pub fn has_noted(&self) -> bool {
         !self.noted.is_empty() || self.attempt_in.is_some()

@@ -1,5 +1,6 @@
 //! One run: hosts, network and registry, what is done to them, and the end at which everything promised has happened.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::acts::{Act, COPIES, FAULTS, WORK};
@@ -8,7 +9,7 @@ use super::node::{Host, HostSettings, name_of, topic_name, topic_of};
 use super::promise::{Node, Oracle, Topic};
 use super::registry::SimulatedRegistry;
 use crate::Error;
-use crate::environment::simulated::{self, OVERDRAFT, advance_to, below, elapsed};
+use crate::environment::simulated::{self, advance_to, below, elapsed};
 use crate::log::tests::faulty::Faulty;
 
 pub const TOPICS: u64 = 3;
@@ -142,6 +143,7 @@ impl World {
         (0..self.hosts.len()).for_each(|node| self.start(node));
         for _ in 0..150 + below(250) {
             self.pass(below(40) * below(40));
+            self.check_credit();
             self.act();
             if !self.oracle.findings.is_empty() {
                 return Err(std::mem::take(&mut self.oracle.findings));
@@ -202,26 +204,30 @@ impl World {
             }
         }
         self.look_for_errors();
-        self.check_held_bytes();
     }
 
-    /// Checks that a receiver holds at most a window and the overdraft of each sender.
-    fn check_held_bytes(&mut self) {
-        if self.sizes.iter().any(|size| *size > PART_BYTES) {
-            // The credit of parts is returned on arrival.
-            return;
-        }
-        let most = (self.hosts.len() as u64 - 1) * (self.window + OVERDRAFT);
+    /// Checks that what a receiver holds of a sender, and what this may still send, are at most a window.
+    fn check_credit(&mut self) {
         for host in &self.hosts {
             // With a time limit an expired delivery is queued again while it is still held, and counts twice.
             let Some(life) = host.life.as_ref().filter(|_| host.settings.ack_within.is_none()) else {
                 continue;
             };
-            let in_hand: u64 = life.in_hand.iter().map(|hand| hand.delivery.cost()).sum();
-            let held = in_hand + life.client.waiting_cost();
-            if held > most {
-                let text = format!("{} holds {held} bytes, and granted at most {most}", name_of(host.node));
-                self.oracle.findings.push(text);
+            let in_hand = life.in_hand.iter().filter_map(|hand| hand.delivery.owed_credit());
+            let mut held = HashMap::new();
+            for (sender, bytes) in in_hand.chain(life.client.owed_credit()) {
+                *held.entry(sender).or_insert(0) += bytes;
+            }
+            for (sender, outstanding) in life.instance.peer_loop.outstanding_credit() {
+                let held = held.get(&sender).copied().unwrap_or(0);
+                if outstanding > 0 && outstanding + held > self.window {
+                    let text = format!(
+                        "{} holds {held} bytes of a sender, which may send {outstanding} more; the window is {}",
+                        name_of(host.node),
+                        self.window
+                    );
+                    self.oracle.findings.push(text);
+                }
             }
         }
     }
