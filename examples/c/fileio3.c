@@ -18,9 +18,9 @@
  *   - The client answers those chunks with new requests. The socket believes that ten chunks are queued, and a ROUTER
  *     at its mark discards.
  *
- * Each lost chunk takes its credit with it, so the loss ends when the pipeline has become short enough, often after
- * four chunks; the Guide's own run shows 4291 of 4295. If no credit is left, or the file's last chunk was lost, the
- * client waits in vain until its deadline.
+ * Each lost chunk takes its credit with it, so the pipeline becomes shorter. In the Guide's run that ended the loss
+ * after four chunks of 4295. With late reports it goes on until no credit is left. Then the transfer stands still, as
+ * it does when the file's last chunk is lost, and the client's deadline ends it.
  *
  * --hwm 0 is correct: the credit is the limit, and needs no second one. A mark of twice the pipeline only makes the
  * loss rare. With ZMQ_ROUTER_MANDATORY the server would get an error instead of a silent loss.

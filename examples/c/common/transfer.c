@@ -207,7 +207,9 @@ static int ask(Client *client, uint64_t what, uint64_t offset) {
 int client_ask(Client *client, uint64_t offset) {
     if (client->first_s == 0)
         client->first_s = client->last_s = now_s();
-    return ask(client, ASK_DATA, offset);
+    int sent = ask(client, ASK_DATA, offset);
+    client->asked += (uint64_t)sent;
+    return sent;
 }
 
 static void write_out(const Client *client, const char *from, uint64_t size, uint64_t offset) {
@@ -306,7 +308,8 @@ static int fetch(Client *client, const Model *model, const Options *options, con
 static int report(const Client *client, const Usage *own, const Usage *server, const char *address) {
     const Options *options = client->side.options;
     uint64_t chunks = client->file_size / options->chunk + (client->file_size % options->chunk > 0);
-    uint64_t missing = chunks - client->chunks;
+    uint64_t asked = options->pipeline ? client->asked : chunks; /* without a pipeline one request is for all */
+    uint64_t missing = chunks - client->chunks, lost = asked - client->chunks;
     double seconds = client->last_s - client->first_s;
     char cpu[32] = "-", peak[32] = "-";
     if (server) {
@@ -315,15 +318,16 @@ static int report(const Client *client, const Usage *own, const Usage *server, c
     }
     printf("%s: %" PRIu64 " of %" PRIu64 " chunks arrived, %" PRIu64 " of %" PRIu64 " bytes\n", options->program,
            client->chunks, chunks, client->bytes, client->file_size);
-    if (missing && !client->side.peer_is_gone)
-        printf("%s: %" PRIu64 " chunks were lost; the server's high-water mark is %d\n", options->program, missing,
-               options->hwm);
+    if (missing)
+        printf("%s: %" PRIu64 " chunks are missing: %" PRIu64 " were asked for and did not arrive, %" PRIu64
+               " were never asked for; the server's high-water mark is %d\n",
+               options->program, missing, lost, chunks - asked, options->hwm);
     printf("result program=%s transport=%s chunk=%" PRIu64 " pipeline=%" PRIu64 " hwm=%d file_bytes=%" PRIu64
-           " bytes=%" PRIu64 " chunks=%" PRIu64 " missing=%" PRIu64 " missing_bytes=%" PRIu64
+           " bytes=%" PRIu64 " chunks=%" PRIu64 " missing=%" PRIu64 " lost=%" PRIu64 " missing_bytes=%" PRIu64
            " seconds=%.6f bytes_per_s=%.0f client_cpu_s=%.3f server_cpu_s=%s client_peak_kib=%lu server_peak_kib=%s"
            " medium=%s library=%s\n",
            options->program, transport_of(address), options->chunk, options->pipeline, options->hwm, client->file_size,
-           client->bytes, client->chunks, missing, client->file_size - client->bytes, seconds,
+           client->bytes, client->chunks, missing, lost, client->file_size - client->bytes, seconds,
            seconds > 0 ? (double)client->bytes / seconds : 0, own->cpu_s, cpu, own->peak_kib, peak, client->medium,
            library_file());
     fflush(stdout);

@@ -39,6 +39,7 @@ typedef struct {
     Side side;
     int out; /* -1: the data is discarded */
     uint64_t file_size;
+    uint64_t asked;         /* requests for data */
     uint64_t chunks, bytes; /* arrived */
     uint64_t next;          /* end of the last chunk that arrived */
     int ended;              /* the chunk with the file's end has arrived */
