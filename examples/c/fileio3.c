@@ -19,7 +19,7 @@
  *     at its mark discards.
  *
  * Each lost chunk takes its credit with it, so the pipeline becomes shorter. In the Guide's run that ended the loss
- * after four chunks of 4295. With late reports it goes on until no credit is left. Then the transfer stands still, as
+ * after four chunks of 4295. With late reports it can go on until no credit is left. Then the transfer stands still, as
  * it does when the file's last chunk is lost, and the client's deadline ends it.
  *
  * --hwm 0 is correct: the credit is the limit, and needs no second one. A mark of twice the pipeline only makes the
