@@ -26,6 +26,18 @@ static double used_s(int whose) {
 
 double cpu_s(void) { return used_s(RUSAGE_SELF) + used_s(RUSAGE_CHILDREN); }
 
+unsigned long peak_kib(void) {
+    char line[256];
+    unsigned long peak = 0;
+    /* getrusage would also count the program that ran in this process before its exec. */
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status) && sscanf(line, "VmHWM: %lu kB", &peak) != 1)
+        continue;
+    if (status)
+        fclose(status);
+    return peak;
+}
+
 unsigned long count_of(int argc, char *argv[], int position, unsigned long fallback) {
     if (position >= argc)
         return fallback;

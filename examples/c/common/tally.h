@@ -26,6 +26,9 @@ typedef struct {
 double now_s(void);
 double cpu_s(void);
 
+/* The most memory that this process has had resident so far, in KiB. 0 if the kernel does not tell. */
+unsigned long peak_kib(void);
+
 /* A number of at least 1 from the command line; fallback if there is no such argument. Exits with 2 on other text. */
 unsigned long count_of(int argc, char *argv[], int position, unsigned long fallback);
 
