@@ -10,11 +10,12 @@ from typing import Callable, NoReturn
 
 import zmq
 
+from . import hostile
 from .client import Client, State
 from .server import Aborted, Server
 from .switches import ClientSwitch, ServerSwitch, describe
 from .tree import Mount
-from .wire import Hugz
+from .wire import Hugz, Kthxbai, Rtfm, Srsly
 
 STDIN = 0
 Commands = dict[str, Callable[[str], None]]
@@ -115,7 +116,10 @@ def server_main() -> NoReturn:
     commands: Commands = {
         "SCAN": lambda _: server.scan(),
         "PUBLISH": lambda text: server.publish(mount(text)),
-        "KTHXBAI": lambda _: server.say_goodbye(),
+        "HUGZ": lambda _: server.tell_all(Hugz()),
+        "KTHXBAI": lambda _: server.tell_all(Kthxbai()),
+        "RTFM": lambda reason: server.tell_all(Rtfm(reason)),
+        "SRSLY": lambda reason: server.tell_all(Srsly(reason)),
     }
     try:
         sys.exit(drive(server, Input(commands, given.end_with_input), Finish(0, given.deadline)))
@@ -132,11 +136,12 @@ def client_main() -> NoReturn:
     options.add_argument("--heartbeat", type=float, default=0, metavar="SECONDS", help="0: no HUGZ")
     options.add_argument("--reconnect-on-rtfm", action="store_true")
     options.add_argument("--traversal-below", type=Path, metavar="DIR", help="the limit of the switch traversal")
+    options.add_argument("--repeats", type=int, default=hostile.MILLION, metavar="N", help="for million-*")
     options.add_argument("--files", type=int, default=0, metavar="N", help="exit with 0 after N events of files")
     given = options.parse_args()
     client = Client(given.endpoint, given.inbox, given.paths, resync=given.resync, heartbeat_s=given.heartbeat,
                     reconnect_on_rtfm=given.reconnect_on_rtfm, traversal_below=given.traversal_below,
-                    switches=given.switches)
+                    switches=given.switches, repeats=given.repeats)
     commands: Commands = {
         "SUBSCRIBE": client.subscribe,
         "RESTART": lambda _: client.restart(),

@@ -50,13 +50,15 @@ class Client:
     """With `resync`, each subscription asks for the files that the inbox does not have yet.
 
     `heartbeat_s` 0 sends no HUGZ and so never notices that the server is gone. Every connection subscribes anew.
+    `repeats` is how many commands the switches million-* send.
     """
 
     def __init__(self, endpoint: str, inbox: Path, paths: Iterable[str] = (), *, resync: bool = False,
                  heartbeat_s: float = 0, reconnect_on_rtfm: bool = False, traversal_below: Path | None = None,
-                 switches: Iterable[ClientSwitch] = (), context: zmq.Context[zmq.Socket[bytes]] | None = None,
+                 switches: Iterable[ClientSwitch] = (), repeats: int = hostile.MILLION,
+                 context: zmq.Context[zmq.Socket[bytes]] | None = None,
                  clock: Callable[[], float] = time.monotonic) -> None:
-        self.switches = frozenset(switches)
+        self.switches, self.repeats = frozenset(switches), repeats
         self.endpoint, self.resync, self.heartbeat_s = endpoint, resync, heartbeat_s
         self.reconnect_on_rtfm, self.clock = reconnect_on_rtfm, clock
         self.context = context or zmq.Context.instance()
@@ -252,7 +254,7 @@ class Client:
     def all_confirmed(self) -> None:
         self.top_up()
         if self.is_hostile and self.script is None:
-            self.script = hostile.script(self.switches)
+            self.script = hostile.script(self.switches, self.repeats)
 
     def on_refusal(self, command: Rtfm | Srsly) -> None:
         self.report(command.NAME, command.reason)

@@ -53,7 +53,7 @@ def hostile_names(alias: str, base: Path, switches: frozenset[ServerSwitch]) -> 
     names = []
     if ServerSwitch.DOTDOT_NAMES in switches:
         names += ["/../escaped-1", f"{alias}/../../escaped-2", f"{alias}/a/../../../escaped-3", "../escaped-4",
-                  f"{alias}/..", f"{alias}/../..", f"{alias}/../{base.name}"]
+                  f"{alias}/b/../inside", f"{alias}/..", f"{alias}/../..", f"{alias}/../{base.name}"]
     if ServerSwitch.ABSOLUTE_NAMES in switches:
         names += [f"/{base}/escaped-5", f"{alias}/{base}/escaped-6", f"{base}/escaped-7"]
     if ServerSwitch.ODD_NAMES in switches:
@@ -85,7 +85,7 @@ def opening(switches: frozenset[ClientSwitch]) -> Iterator[bytes]:
         yield encode(Nom(MILLION, 0))
 
 
-def script(switches: frozenset[ClientSwitch]) -> Iterator[bytes]:
+def script(switches: frozenset[ClientSwitch], repeats: int) -> Iterator[bytes]:
     """What a hostile client sends once its subscriptions are confirmed."""
     if ClientSwitch.WRONG_SIGNATURE in switches:
         yield from (b"", SIGNATURE[:1], OTHER_SIGNATURE + encode(Nom(MILLION, 0))[2:], b"HELLO", b"\0" * 1000)
@@ -107,9 +107,9 @@ def script(switches: frozenset[ClientSwitch]) -> Iterator[bytes]:
     if ClientSwitch.HUGE_LENGTHS in switches:
         yield from again_and_again(huge_requests())
     if ClientSwitch.MILLION_SUBSCRIPTIONS in switches:
-        yield from (encode(Icanhaz(f"/{number}")) for number in range(MILLION))
+        yield from (encode(Icanhaz(f"/{number}")) for number in range(repeats))
     if ClientSwitch.MILLION_NOMS in switches:
-        yield from (encode(Nom(0, number)) for number in range(MILLION))
+        yield from (encode(Nom(0, number)) for number in range(repeats))
 
 
 def again_and_again(frames: Iterator[bytes] | list[bytes]) -> Iterator[bytes]:

@@ -90,7 +90,8 @@ class Place:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        for peer in self.peers:
+        # Clients first: a farewell that no server takes any more would linger.
+        for peer in reversed(self.peers):
             peer.close()
         self.context.destroy(linger=0)
         self.directory.cleanup()

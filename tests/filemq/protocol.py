@@ -196,6 +196,13 @@ def a_file_is_sent_when_it_is_stable(place: Place) -> None:
     wall.now += 0.2
     server.scan()
     place.updated(client, "/pics/a", b"one")
+    touch_later(place.put("a", b"too young again"))
+    server.scan()
+    place.fence(client)
+    expect("FILE UPDATED" not in place.kinds(client), "the change is too young")
+    (place.out() / "a").unlink()
+    server.scan()
+    place.event(client, "FILE DELETED", "/pics/a")
 
 
 def the_server_polls_by_itself(place: Place) -> None:
@@ -219,11 +226,11 @@ def hugz_is_answered(place: Place) -> None:
     raw = place.raw(server)
     raw.send(Hugz())
     place.until(lambda: raw.got[-1:] == [HugzOk()], "HUGZ-OK")
+    place.peers.remove(raw)
+    raw.close()
     client = place.client(server)
-    (identity,) = server.sessions.keys() - {next(iter(server.sessions))}
-    server.reply(identity, Hugz())
-    alive_at = server.sessions[identity].alive_at
-    place.until(lambda: server.sessions[identity].alive_at > alive_at, "an answer")
+    server.tell_all(Hugz())
+    place.event(server, "HUGZ-OK")
     expect({*place.kinds(client)} == {"HUGZ-OK"} and "RTFM" not in place.kinds(server), "nothing else")
 
 
@@ -343,7 +350,7 @@ def kthxbai_ends_a_session(place: Place) -> None:
     place.event(server, "KTHXBAI")
     expect(not server.sessions, "the session is gone")
     other = place.client(server)
-    server.say_goodbye()
+    server.tell_all(Kthxbai())
     place.event(other, "DISCONNECT")
     expect(other.state is State.ENDED, "the server has left")
 

@@ -9,10 +9,11 @@ itself. What happened is in `events`. As a program:
     python3 -m filemq.server ENDPOINT LOCATION=ALIAS... [--poll SECONDS] [--stable SECONDS] [--switch NAME]...
 
 which prints `READY endpoint` and then its events, and obeys lines on its standard input: SCAN, PUBLISH LOCATION=ALIAS,
-KTHXBAI (tells the clients that it goes) and END.
+HUGZ, KTHXBAI, RTFM REASON and SRSLY REASON (sent to all clients), and END.
 """
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections import deque
@@ -31,6 +32,9 @@ from .wire import (VERSION, Cheezburger, Command, Foreign, Hugz, HugzOk, Icanhaz
 
 CHUNK_BYTES = 1_000_000
 SMALL_CHUNK_BYTES = 1_000
+# More than the credit that a client of libfilemq ever grants.
+EXCESSIVE_CHUNK_BYTES = 8_000_000
+# Chunks for one client, before the next client's turn and before commands are read.
 CHUNKS_AT_ONCE = 4
 FRAMES_AT_ONCE = 1000
 SUBSCRIPTIONS_MAX = 10_000
@@ -87,7 +91,7 @@ class Server:
         self.stuck: Session | None = None
         self.busy = False
         self.scan_at = clock() + (poll_s or 0)
-        self.chunk_bytes = SMALL_CHUNK_BYTES if ServerSwitch.SMALL_CHUNKS in self.switches else CHUNK_BYTES
+        self.chunk_bytes = chunk_bytes(self.switches)
         self.socket = (context or zmq.Context.instance()).socket(zmq.ROUTER)
         self.socket.linger = 0
         if self.switches & FLOODS:
@@ -139,10 +143,12 @@ class Server:
             self.forget(identity)
         self.socket.close()
 
-    def say_goodbye(self) -> None:
+    def tell_all(self, command: Command) -> None:
+        """Sends HUGZ, or a command that ends the sessions: KTHXBAI, RTFM or SRSLY."""
         for identity in list(self.sessions):
-            self.reply(identity, Kthxbai())
-            self.forget(identity)
+            self.reply(identity, command)
+            if not isinstance(command, Hugz):
+                self.forget(identity)
 
     def report(self, kind: str, identity: bytes, *fields: str) -> None:
         self.events.append(Event(kind, (identity.hex(), *fields)))
@@ -191,7 +197,9 @@ class Server:
         elif isinstance(command, Kthxbai):
             self.report("KTHXBAI", session.identity)
             self.forget(session.identity)
-        elif not isinstance(command, HugzOk):
+        elif isinstance(command, HugzOk):
+            self.report("HUGZ-OK", session.identity)
+        else:
             self.explain(session.identity, f"{command.NAME} is no command of a client")
 
     def on_icanhaz(self, session: Session, command: Icanhaz) -> None:
@@ -281,11 +289,13 @@ class Server:
     def dispatch(self) -> None:
         self.busy = False
         for session in list(self.sessions.values()):
-            for _ in range(CHUNKS_AT_ONCE):
+            for count in itertools.count():
                 if self.stuck or not self.send_next(session):
                     break
-            else:
-                self.busy = True
+                # libfilemq sends as long as there is credit, which is how it comes to its livelock.
+                if count == CHUNKS_AT_ONCE and ServerSwitch.LIVELOCK not in self.switches:
+                    self.busy = True
+                    break
 
     def send_next(self, session: Session) -> bool:
         """Sends the next chunk or deletion. False if there is none, or no credit for it."""
@@ -370,16 +380,16 @@ class Server:
             self.forget(identity)
 
 
+def chunk_bytes(switches: frozenset[ServerSwitch]) -> int:
+    if ServerSwitch.SMALL_CHUNKS in switches:
+        return SMALL_CHUNK_BYTES
+    return EXCESSIVE_CHUNK_BYTES if ServerSwitch.BEYOND_CREDIT in switches else CHUNK_BYTES
+
+
 def absolute(path: str, cache: dict[str, str]) -> dict[str, str]:
-    """Digests by virtual name. Names of other paths are ignored; the others are relative to the path."""
+    """Digests by virtual name. A name without a slash is relative to the path; nobody asks for names of other paths."""
     prefix = path.rstrip("/") + "/"
-    found = {}
-    for name, digest in cache.items():
-        if not name.startswith("/"):
-            found[prefix + name] = digest
-        elif name.startswith(path):
-            found[name] = digest
-    return found
+    return {name if name.startswith("/") else prefix + name: digest for name, digest in cache.items()}
 
 
 def is_cached(entry: Entry, digest: str | None) -> bool:

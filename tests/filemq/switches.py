@@ -38,7 +38,7 @@ class ServerSwitch(Switch):
 
     REFUSE_OHAI = "refuse-ohai", "form: answers OHAI with SRSLY"
     RTFM_SECOND_ICANHAZ = "rtfm-second-icanhaz", "attack: answers a client's second ICANHAZ with RTFM"
-    BEYOND_CREDIT = "beyond-credit", "attack: needs no credit"
+    BEYOND_CREDIT = "beyond-credit", "attack: needs no credit; chunks of 8,000,000 octets"
     WRONG_SIGNATURE = "wrong-signature", "attack: sends each CHEEZBURGER after one with another signature"
     OFFSET_LIE = "offset-lie", "attack: offsets are 2^40 too large, except the first of a file"
     NEVER_ENDS = "never-ends", "attack: no eof and no empty chunk; the next file follows"

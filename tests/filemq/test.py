@@ -50,13 +50,13 @@ def main() -> None:
     # The directory of a script comes first in the path, and its modules would hide others.
     sys.path[:1] = [str(ROOT / "tests"), str(ROOT / "tools")]
     from check import Checks
-    from filemq import codec, protocol, switched
+    from filemq import codec, commands, protocol, switched
 
     checks = Checks()
     for name, check in codec.CHECKS.items():
         if not given.words or any(word in name for word in given.words):
             checks.check(name, check)
-    for behaviour in (*protocol.BEHAVIOURS, *switched.BEHAVIOURS):
+    for behaviour in (*protocol.BEHAVIOURS, *switched.BEHAVIOURS, *commands.BEHAVIOURS):
         name = behaviour.__name__.replace("_", " ")
         if not given.words or any(word in name for word in given.words):
             checks.check(name, in_a_place, behaviour)
