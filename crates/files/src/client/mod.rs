@@ -1,0 +1,137 @@
+//! A client of a file server.
+
+mod fetch;
+mod operation;
+mod task;
+mod window;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use pinnace_engine::{Context, PollTarget, SocketType};
+use pinnace_eventloop::{EventLoop, Handle};
+
+use crate::error::{Error, FileError};
+use crate::transfer::digest::Digest;
+use crate::wire::{Message, VERSION};
+use fetch::{Fetch, Place};
+use task::{ClientTask, Command};
+
+/// What happens during a transfer.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A file begins that is not sent in one piece.
+    Begun { path: String, size: u64 },
+    /// So many more octets are written.
+    Progress { bytes: u64 },
+    /// A file is whole and in its place.
+    Finished { path: String, size: u64, digest: Digest },
+    /// A file failed; the others go on.
+    Failed { path: String, error: FileError },
+    /// The transfer is complete.
+    Ended(Report),
+    /// The transfer has ended before it was complete.
+    Aborted(Error),
+}
+
+/// What a transfer has come to.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Files that were received, and their octets.
+    pub files: u64,
+    pub bytes: u64,
+    /// Files that failed, and why.
+    pub failed: Vec<(String, FileError)>,
+}
+
+/// A connection to a server.
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    task: Handle<ClientTask>,
+    last: AtomicU64,
+    /// Dropped after the task.
+    _events: EventLoop<ClientTask>,
+    _context: Context,
+}
+
+impl Client {
+    /// Connects to a server. `patience`: how long it may take to answer. Errors: those of connect.
+    pub fn connect(endpoint: &str, patience: Duration) -> Result<Client, Error> {
+        let context = Context::new()?;
+        let events = EventLoop::start("files-client")?;
+        let socket = context.socket(SocketType::Dealer)?;
+        socket.configure(|options| {
+            options.linger = Some(Duration::from_millis(100));
+            // Credit limits what is under way.
+            (options.sndhwm, options.rcvhwm) = (0, 0);
+            options.heartbeat_ivl = Duration::from_secs(5);
+            options.reconnect_ivl_max = Duration::from_secs(1);
+            // Tells the task that the connection was lost, and is there again.
+            options.hiccup_msg = Some(Message::Ohai { version: VERSION }.to_frame());
+        })?;
+        socket.connect(endpoint)?;
+        let slot = events.slot();
+        slot.interest().add(PollTarget::Socket(socket), ())?;
+        let task = slot.run(ClientTask::new(socket, endpoint, patience));
+        Ok(Client {
+            shared: Arc::new(Shared { task, last: AtomicU64::new(0), _events: events, _context: context }),
+        })
+    }
+
+    /// Fetches a file or a directory with all below it. `path`: a virtual path of the server, such as `/data/a`.
+    /// `to`: the file's name here, or a directory that it goes into; for a directory, the one that gets its content.
+    pub fn get(&self, path: &str, to: &Path) -> Transfer {
+        self.fetch(path, Place::Path(to.to_owned()))
+    }
+
+    /// As `get`, but discards what arrives once it is verified.
+    pub fn discard(&self, path: &str) -> Transfer {
+        self.fetch(path, Place::Discarded)
+    }
+
+    fn fetch(&self, path: &str, place: Place) -> Transfer {
+        let (events, received) = channel();
+        let what = Box::new(Fetch::new(path.as_bytes(), place, events));
+        let operation = self.shared.last.fetch_add(1, Ordering::Relaxed) + 1;
+        self.shared.task.send(Command::Start { operation, what });
+        Transfer { operation, events: received, shared: self.shared.clone() }
+    }
+}
+
+/// A transfer that is under way.
+pub struct Transfer {
+    operation: u64,
+    events: Receiver<Event>,
+    shared: Arc<Shared>,
+}
+
+impl Transfer {
+    /// Waits for the next event. None: the transfer is over.
+    pub fn next_event(&self) -> Option<Event> {
+        self.events.recv().ok()
+    }
+
+    /// Waits until the transfer is over. Errors: it was not completed. Files that failed are in the report.
+    pub fn wait(self) -> Result<Report, Error> {
+        loop {
+            match self.next_event() {
+                Some(Event::Ended(report)) => return Ok(report),
+                Some(Event::Aborted(error)) => return Err(error),
+                Some(_) => {}
+                None => return Err(Error::Cancelled),
+            }
+        }
+    }
+
+    /// Ends the transfer.
+    pub fn cancel(&self) {
+        self.shared.task.send(Command::Cancel { operation: self.operation });
+    }
+}

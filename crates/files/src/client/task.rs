@@ -1,0 +1,270 @@
+//! The client's thread: the dialogue with the server, and the operations that are under way.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use pinnace_engine::{Body, Outgoing, Socket};
+use pinnace_eventloop::{Next, Task};
+
+use super::operation::{Asks, Operation, Reply};
+use super::window::{Nom, Window};
+use crate::error::Error;
+use crate::server::taken;
+use crate::wire::{Form, Headers, Message, Mode, Request, VERSION};
+
+/// Frames that are handled in one turn of the loop.
+const TURN: usize = 64;
+
+/// The most requests that the server has at once. Each may hold a block's credit, so they are few.
+const REQUESTS_MAX: usize = 4;
+
+/// How often in a row the server may not understand this client.
+const MISUNDERSTOOD_MAX: u32 = 3;
+
+/// The largest window, in bytes.
+const WINDOW_MAX: u64 = 16 << 20;
+
+/// The largest chunk that is asked for, in octets.
+const CHUNK: u32 = 256 << 10;
+
+/// What the client's thread is told.
+pub enum Command {
+    Start { operation: u64, what: Box<dyn Operation> },
+    Cancel { operation: u64 },
+}
+
+/// The dialogue with a server.
+pub struct ClientTask {
+    socket: Socket,
+    endpoint: String,
+    /// How long the server may take to answer the first time.
+    patience: Duration,
+    greeted_at: Option<Instant>,
+    is_ready: bool,
+    /// When the round trip's measurement began, if it has not ended.
+    pinged_at: Option<Instant>,
+    window: Window,
+    operations: BTreeMap<u64, Box<dyn Operation>>,
+    /// The operation of each request that has not ended.
+    requests: HashMap<u32, u64>,
+    last_request: u32,
+    /// Requests that are not sent yet, and their operations.
+    waiting: VecDeque<(u64, Request)>,
+    failed: bool,
+    /// Times that the server did not understand, since content arrived.
+    misunderstood: u32,
+}
+
+impl ClientTask {
+    pub fn new(socket: Socket, endpoint: &str, patience: Duration) -> ClientTask {
+        ClientTask {
+            socket,
+            endpoint: endpoint.to_owned(),
+            patience,
+            greeted_at: None,
+            is_ready: false,
+            pinged_at: None,
+            window: Window::new(WINDOW_MAX, u64::from(CHUNK)),
+            operations: BTreeMap::new(),
+            requests: HashMap::new(),
+            last_request: 0,
+            waiting: VecDeque::new(),
+            failed: false,
+            misunderstood: 0,
+        }
+    }
+
+    fn send(&mut self, frame: Vec<u8>) {
+        // Without a high-water mark it waits in the socket at worst.
+        let _ = self.socket.send(Outgoing::Body(frame.into()), false, false);
+    }
+
+    fn ask(&mut self, operation: u64, asks: &mut Asks) {
+        self.waiting.extend(asks.take().into_iter().map(|request| (operation, request)));
+        self.send_requests();
+    }
+
+    fn nom(&mut self, (credit, sequence): Nom) {
+        self.send(Message::Nom { credit, sequence }.to_frame());
+    }
+
+    fn on_frame(&mut self, frame: &[u8]) {
+        match Message::read(frame) {
+            // This client's own greeting comes back from the socket when it has connected again.
+            Ok(Message::Ohai { .. }) => self.begin_again(),
+            Ok(Message::OhaiOk) if !self.is_ready => {
+                self.is_ready = true;
+                // The round trip is measured before there is credit: no content is under way.
+                self.pinged_at = Some(Instant::now());
+                self.send(Message::Hugz.to_frame());
+                self.send_requests();
+            }
+            Ok(Message::Cheezburger(burger)) if self.is_ready => {
+                self.misunderstood = 0;
+                let headers = match Headers::read(burger.headers) {
+                    Ok(headers) => headers,
+                    Err(what) => {
+                        return self.end_all(&|| Error::Protocol(format!("an invalid header {what}")));
+                    }
+                };
+                let cost = burger.chunk.len() as u64;
+                match self.window.receive(cost, Instant::now()) {
+                    Ok(nom) => nom.into_iter().for_each(|nom| self.nom(nom)),
+                    Err(exceeded) => return self.end_all(&|| Error::Protocol(exceeded.to_string())),
+                }
+                let settled = self.on_reply(&Reply { burger, headers: &headers });
+                if let Some(nom) = self.window.give_back(settled) {
+                    self.nom(nom);
+                }
+            }
+            Ok(Message::HugzOk) => {
+                if let Some(at) = self.pinged_at.take() {
+                    self.window.set_round_trip(at.elapsed());
+                    let first = self.window.first();
+                    self.nom(first);
+                }
+            }
+            Ok(Message::Hugz) => self.send(Message::HugzOk.to_frame()),
+            Ok(Message::Srsly { reason }) => {
+                let reason = String::from_utf8_lossy(reason).into_owned();
+                self.end_all(&|| Error::Refused(reason.clone()));
+            }
+            // A server that was restarted gets what was on its way to the one before. RFC 35: begin again.
+            Ok(Message::Rtfm { .. }) if self.misunderstood < MISUNDERSTOOD_MAX => {
+                self.misunderstood += 1;
+                self.begin_again();
+            }
+            Ok(Message::Rtfm { reason }) => {
+                let reason = String::from_utf8_lossy(reason).into_owned();
+                self.end_all(&|| Error::Protocol(reason.clone()));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    /// Returns the octets that are settled.
+    fn on_reply(&mut self, reply: &Reply<'_>) -> u64 {
+        let cost = reply.burger.chunk.len() as u64;
+        let Some(number) = reply.headers.request else { return cost };
+        let Some(operation) = self.requests.get(&number).copied() else { return cost };
+        if reply.headers.form == Form::End {
+            self.requests.remove(&number);
+        }
+        let Some(what) = self.operations.get_mut(&operation) else { return cost };
+        let mut asks = Asks::default();
+        let settled = what.on_reply(reply, &mut asks);
+        if what.is_over() {
+            self.operations.remove(&operation);
+        }
+        self.ask(operation, &mut asks);
+        settled
+    }
+
+    /// Sends requests as far as the server may have them at once.
+    fn send_requests(&mut self) {
+        while self.is_ready && self.requests.len() < REQUESTS_MAX {
+            let Some((operation, mut request)) = self.waiting.pop_front() else { return };
+            if !self.operations.contains_key(&operation) {
+                continue;
+            }
+            self.last_request = self.last_request.wrapping_add(1);
+            (request.number, request.chunk) = (self.last_request, CHUNK);
+            self.requests.insert(request.number, operation);
+            self.send(request.to_frame());
+        }
+    }
+
+    /// A new connection, or a server that was restarted: it knows nothing of this client.
+    fn begin_again(&mut self) {
+        (self.is_ready, self.greeted_at, self.pinged_at) = (false, None, None);
+        self.window = Window::new(WINDOW_MAX, u64::from(CHUNK));
+        self.requests.clear();
+        self.waiting.clear();
+        let numbers: Vec<u64> = self.operations.keys().copied().collect();
+        for number in numbers {
+            let mut asks = Asks::default();
+            if let Some(what) = self.operations.get_mut(&number) {
+                what.begin(&mut asks);
+            }
+            self.ask(number, &mut asks);
+        }
+    }
+
+    fn end_all(&mut self, error: &dyn Fn() -> Error) {
+        self.failed = true;
+        self.requests.clear();
+        for (_, mut operation) in std::mem::take(&mut self.operations) {
+            operation.abort(error());
+        }
+    }
+}
+
+impl Task for ClientTask {
+    type Token = ();
+    type Command = Command;
+
+    fn on_ready(&mut self, (): ()) {
+        for _ in 0..TURN {
+            let mut frame: Option<Body> = None;
+            match self.socket.recv(false, &mut |part| frame = Some(taken(part))) {
+                Ok(false) => {}
+                // No command has several frames.
+                Ok(true) => continue,
+                Err(_) => return,
+            }
+            if let Some(frame) = frame {
+                self.on_frame(&frame);
+            }
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Start { operation, mut what } => {
+                let mut asks = Asks::default();
+                what.begin(&mut asks);
+                self.operations.insert(operation, what);
+                self.ask(operation, &mut asks);
+            }
+            Command::Cancel { operation } => {
+                let numbers: Vec<u32> = self
+                    .requests
+                    .iter()
+                    .filter(|(_, of)| **of == operation)
+                    .map(|(number, _)| *number)
+                    .collect();
+                for number in numbers {
+                    self.requests.remove(&number);
+                    self.send(Request::new(number, Mode::Cancel, b"/").to_frame());
+                }
+                let settled =
+                    self.operations.remove(&operation).map_or(0, |mut what| what.abort(Error::Cancelled));
+                if let Some(nom) = self.window.give_back(settled) {
+                    self.nom(nom);
+                }
+                self.send_requests();
+            }
+        }
+    }
+
+    fn work(&mut self) -> Next {
+        if self.greeted_at.is_none() {
+            self.greeted_at = Some(Instant::now());
+            self.send(Message::Ohai { version: VERSION }.to_frame());
+        }
+        let until = self.greeted_at.map(|at| at + self.patience).filter(|_| !self.is_ready && !self.failed);
+        if until.is_some_and(|until| Instant::now() >= until) {
+            let endpoint = self.endpoint.clone();
+            self.end_all(&|| Error::NoServer(endpoint.clone()));
+            return Next::Wait(None);
+        }
+        Next::Wait(until)
+    }
+}
+
+impl Drop for ClientTask {
+    fn drop(&mut self) {
+        self.send(Message::Kthxbai.to_frame());
+        let _ = self.socket.close();
+    }
+}
