@@ -13,7 +13,7 @@ use crate::transfer::incoming::{Announced, IncomingFile, Part, has_part};
 use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
 use crate::tree::{Directory, Folder, Kind, TreePath};
-use crate::wire::{Entries, Entry, Form, Headers, Mode, Request};
+use crate::wire::{Entries, Entry, Form, Mode, Request};
 
 /// How often the wrong groups of a file are asked for again.
 const ATTEMPTS: u32 = 3;
@@ -239,21 +239,20 @@ impl Fetch {
     fn on_failed(
         &mut self,
         filename: &[u8],
-        headers: &Headers,
+        error: FileError,
         asks: &mut Asks,
         settled: &mut u64,
     ) -> Result<(), FileError> {
         if let Some(current) = self.current.remove(filename) {
             *settled += current.file.unrecorded();
         }
-        let code = Code::of_name(&headers.error);
-        if self.prepared.remove(filename).is_some() && code == Code::Changed {
+        if self.prepared.remove(filename).is_some() && error.code == Code::Changed {
             // The part is of another version: the file is fetched from the beginning.
             self.open += 1;
             asks.ask(Request::new(0, Mode::Fetch, filename));
             return Ok(());
         }
-        Err(FileError::new(code, String::from_utf8_lossy(&headers.text)))
+        Err(error)
     }
 
     fn on_list(&mut self, chunk: &[u8], asks: &mut Asks) -> Result<(), FileError> {
@@ -431,7 +430,7 @@ impl Operation for Fetch {
             }
             Form::List => self.on_list(reply.burger.chunk, asks),
             Form::Pack => self.on_pack(reply.burger.chunk),
-            Form::Failed => self.on_failed(filename, headers, asks, &mut settled),
+            Form::Failed => self.on_failed(filename, reply.failure(), asks, &mut settled),
             Form::End => {
                 self.open = self.open.saturating_sub(1);
                 self.ask_wanted(asks, 1);

@@ -1,6 +1,7 @@
 //! A client of a file server.
 
 mod fetch;
+mod listing;
 mod operation;
 mod task;
 mod window;
@@ -18,12 +19,17 @@ use crate::error::{Error, FileError};
 use crate::transfer::digest::Digest;
 use crate::wire::{Message, VERSION};
 use fetch::{Fetch, Place};
+pub use listing::Listed;
+use listing::Listing;
+use operation::Operation;
 use task::{ClientTask, Command};
 
 /// What happens during a transfer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
+    /// A name, in a listing.
+    Listed(Listed),
     /// A file begins that is not sent in one piece.
     Begun { path: String, size: u64 },
     /// So many more octets are written.
@@ -50,10 +56,11 @@ pub struct Report {
 
 /// A connection to a server.
 pub struct Client {
-    shared: Arc<Shared>,
+    dialogue: Arc<Dialogue>,
 }
 
-struct Shared {
+/// The connection, for as long as a client or transfer needs it.
+struct Dialogue {
     task: Handle<ClientTask>,
     last: AtomicU64,
     /// Dropped after the task.
@@ -81,7 +88,12 @@ impl Client {
         slot.interest().add(PollTarget::Socket(socket), ())?;
         let task = slot.run(ClientTask::new(socket, endpoint, patience));
         Ok(Client {
-            shared: Arc::new(Shared { task, last: AtomicU64::new(0), _events: events, _context: context }),
+            dialogue: Arc::new(Dialogue {
+                task,
+                last: AtomicU64::new(0),
+                _events: events,
+                _context: context,
+            }),
         })
     }
 
@@ -98,10 +110,19 @@ impl Client {
 
     fn fetch(&self, path: &str, place: Place) -> Transfer {
         let (events, received) = channel();
-        let what = Box::new(Fetch::new(path.as_bytes(), place, events));
-        let operation = self.shared.last.fetch_add(1, Ordering::Relaxed) + 1;
-        self.shared.task.send(Command::Start { operation, what });
-        Transfer { operation, events: received, shared: self.shared.clone() }
+        self.start(Box::new(Fetch::new(path.as_bytes(), place, events)), received)
+    }
+
+    /// Lists the names below a path. In the report `files` counts all names.
+    pub fn list(&self, path: &str) -> Transfer {
+        let (events, received) = channel();
+        self.start(Box::new(Listing::new(path.as_bytes(), events)), received)
+    }
+
+    fn start(&self, what: Box<dyn Operation>, received: Receiver<Event>) -> Transfer {
+        let operation = self.dialogue.last.fetch_add(1, Ordering::Relaxed) + 1;
+        self.dialogue.task.send(Command::Start { operation, what });
+        Transfer { operation, events: received, dialogue: self.dialogue.clone() }
     }
 }
 
@@ -109,7 +130,7 @@ impl Client {
 pub struct Transfer {
     operation: u64,
     events: Receiver<Event>,
-    shared: Arc<Shared>,
+    dialogue: Arc<Dialogue>,
 }
 
 impl Transfer {
@@ -132,6 +153,12 @@ impl Transfer {
 
     /// Ends the transfer.
     pub fn cancel(&self) {
-        self.shared.task.send(Command::Cancel { operation: self.operation });
+        self.canceller()();
+    }
+
+    /// Ends the transfer when it is called, on any thread.
+    pub fn canceller(&self) -> impl Fn() + Send + 'static {
+        let (dialogue, operation) = (self.dialogue.clone(), self.operation);
+        move || dialogue.task.send(Command::Cancel { operation })
     }
 }

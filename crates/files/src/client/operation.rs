@@ -1,12 +1,20 @@
 //! What a client has under way, and how it talks to the server.
 
-use crate::error::Error;
+use crate::error::{Code, Error, FileError};
 use crate::wire::{Cheezburger, Headers, Request};
 
 /// A frame of the server that replies to a request.
 pub struct Reply<'a> {
     pub burger: Cheezburger<'a>,
     pub headers: &'a Headers,
+}
+
+impl Reply<'_> {
+    /// What the server says of a failure.
+    pub fn failure(&self) -> FileError {
+        let text = String::from_utf8_lossy(&self.headers.text);
+        FileError::new(Code::of_name(&self.headers.error), text)
+    }
 }
 
 /// Requests that an operation wants to be sent.

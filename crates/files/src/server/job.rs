@@ -75,7 +75,12 @@ impl Job {
         let folder = mount.folder.clone();
         let mut next = None;
         let work = match request.mode {
-            Mode::List => Work::List(Walk::new(folder.directory(&base)?)?),
+            Mode::List => Work::List(match base.split_last() {
+                Some((parent, name)) if kind_of(&*folder, &base)? != Kind::Directory => {
+                    Walk::of_one(&*folder.directory(&parent)?, name)?
+                }
+                _ => Walk::new(folder.directory(&base)?)?,
+            }),
             _ => {
                 let names = match request.names.is_empty() {
                     true if kind_of(&*folder, &base)? == Kind::Directory => {

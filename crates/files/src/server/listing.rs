@@ -10,6 +10,8 @@ pub struct Walk {
     stack: Vec<Level>,
     /// The name of the current directory below the path of the request.
     name: Vec<u8>,
+    /// The entry of a path that is no directory.
+    single: Option<Vec<u8>>,
 }
 
 struct Level {
@@ -32,11 +34,22 @@ impl Walk {
     /// Begins below a directory.
     pub fn new(directory: Box<dyn Directory>) -> Result<Walk, FileError> {
         let names = directory.names()?;
-        Ok(Walk { stack: vec![Level { directory, names, name_len: 0 }], name: Vec::new() })
+        Ok(Walk { stack: vec![Level { directory, names, name_len: 0 }], name: Vec::new(), single: None })
+    }
+
+    /// Lists a path that is no directory, by an entry without a name. `directory`: the one that has it.
+    pub fn of_one(directory: &dyn Directory, name: &[u8]) -> Result<Walk, FileError> {
+        let mut entry = Vec::new();
+        put(&mut entry, directory, name, b"")?;
+        Ok(Walk { stack: Vec::new(), name: Vec::new(), single: Some(entry) })
     }
 
     /// Appends the next entry.
     pub fn next(&mut self, into: &mut Vec<u8>) -> Found {
+        if let Some(entry) = self.single.take() {
+            into.extend_from_slice(&entry);
+            return Found::Entry;
+        }
         let depth = self.stack.len();
         loop {
             let Some(level) = self.stack.last_mut() else { return Found::Nothing };
@@ -65,22 +78,8 @@ impl Walk {
 
     fn add(&mut self, name: &[u8], depth: usize, into: &mut Vec<u8>) -> Result<(), FileError> {
         let Some(level) = self.stack.last() else { return Ok(()) };
-        let attributes = level.directory.attributes(name)?;
-        let target = match attributes.kind {
-            Kind::Link => level.directory.read_link(name)?,
-            _ => Vec::new(),
-        };
-        let entry = Entry {
-            kind: attributes.kind,
-            name: &self.name,
-            size: attributes.size,
-            mtime_ns: attributes.mtime_ns,
-            mode: attributes.mode,
-            target: &target,
-            content: None,
-        };
-        put_entry(into, &entry).map_err(|text| FileError::new(Code::Limit, text))?;
-        if attributes.kind == Kind::Directory {
+        let kind = put(into, &*level.directory, name, &self.name)?;
+        if kind == Kind::Directory {
             if depth >= DEPTH_MAX {
                 return Err(FileError::new(Code::Limit, "more than 256 directories deep"));
             }
@@ -90,4 +89,24 @@ impl Walk {
         }
         Ok(())
     }
+}
+
+/// Appends the entry of a name in a directory, which the client knows as `shown`.
+fn put(into: &mut Vec<u8>, directory: &dyn Directory, name: &[u8], shown: &[u8]) -> Result<Kind, FileError> {
+    let attributes = directory.attributes(name)?;
+    let target = match attributes.kind {
+        Kind::Link => directory.read_link(name)?,
+        _ => Vec::new(),
+    };
+    let entry = Entry {
+        kind: attributes.kind,
+        name: shown,
+        size: attributes.size,
+        mtime_ns: attributes.mtime_ns,
+        mode: attributes.mode,
+        target: &target,
+        content: None,
+    };
+    put_entry(into, &entry).map_err(|text| FileError::new(Code::Limit, text))?;
+    Ok(attributes.kind)
 }
