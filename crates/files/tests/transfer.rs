@@ -10,6 +10,7 @@ use pinnace_files::error::Code;
 use pinnace_files::server::Server;
 
 const PATIENCE: Duration = Duration::from_secs(20);
+const WINDOW: u64 = 2 << 20;
 
 fn octets(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
@@ -22,7 +23,8 @@ fn octets(len: usize, seed: u64) -> Vec<u8> {
 
 fn serve(folder: &Path, endpoint: &str) -> (Server, Client) {
     let server = Server::builder().folder("/data", folder).unwrap().bind(endpoint).start().unwrap();
-    let client = Client::connect(&server.endpoints()[0], PATIENCE).unwrap();
+    let client =
+        Client::builder(&server.endpoints()[0]).patience(PATIENCE).window_max(WINDOW).connect().unwrap();
     (server, client)
 }
 
@@ -93,7 +95,6 @@ fn await_bytes(transfer: &pinnace_files::client::Transfer, least: u64) {
 #[test]
 fn a_transfer_goes_on_where_it_ended() {
     const SIZE: usize = 64 << 20;
-    const WINDOW: u64 = 2 << 20;
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let content = octets(SIZE, 9);
     fs::write(from.path().join("file"), &content).unwrap();

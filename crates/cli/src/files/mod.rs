@@ -29,8 +29,8 @@ pub fn run(command: &Files) -> Outcome {
 }
 
 fn connect(given: &ServerArgs) -> Outcome<Client> {
-    Client::connect(&given.server, given.timeout)
-        .map_err(|error| Failure::usage(format!("{}: {error}", given.server)))
+    let client = Client::builder(&given.server).patience(given.timeout).connect();
+    client.map_err(|error| Failure::usage(format!("{}: {error}", given.server)))
 }
 
 /// The signal that has ended a transfer; 0: none.

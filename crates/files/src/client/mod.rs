@@ -17,12 +17,12 @@ use pinnace_eventloop::{EventLoop, Handle};
 
 use crate::error::{Error, FileError};
 use crate::transfer::digest::Digest;
-use crate::wire::{Message, VERSION};
+use crate::wire::Message;
 use fetch::{Fetch, Place};
 pub use listing::Listed;
 use listing::Listing;
 use operation::Operation;
-use task::{ClientTask, Command};
+use task::{ClientTask, Command, Settings};
 
 /// What happens during a transfer.
 #[derive(Debug)]
@@ -68,9 +68,35 @@ struct Dialogue {
     _context: Context,
 }
 
-impl Client {
-    /// Connects to a server. `patience`: how long it may take to answer. Errors: those of connect.
-    pub fn connect(endpoint: &str, patience: Duration) -> Result<Client, Error> {
+/// Settings of a client that is to connect.
+pub struct ClientBuilder {
+    endpoint: String,
+    settings: Settings,
+}
+
+impl ClientBuilder {
+    /// How long the server may take to answer [default: 10 s].
+    pub fn patience(mut self, patience: Duration) -> ClientBuilder {
+        self.settings.patience = patience;
+        self
+    }
+
+    /// The largest window, in bytes, at least 1 MiB [default: 16 MiB]. A link with a bandwidth of B bytes a second and
+    /// a round trip of R seconds needs B * R.
+    pub fn window_max(mut self, bytes: u64) -> ClientBuilder {
+        self.settings.window_max = bytes.max(1 << 20);
+        self
+    }
+
+    /// The most octets of a chunk, from 1 to 1 MiB [default: 256 KiB].
+    pub fn chunk(mut self, octets: u32) -> ClientBuilder {
+        self.settings.chunk = octets.clamp(1, 1 << 20);
+        self
+    }
+
+    /// Connects, in the background. Errors: the endpoint is invalid; no descriptors or memory are left.
+    pub fn connect(self) -> Result<Client, Error> {
+        let ClientBuilder { endpoint, settings } = self;
         let context = Context::new()?;
         let events = EventLoop::start("files-client")?;
         let socket = context.socket(SocketType::Dealer)?;
@@ -81,12 +107,12 @@ impl Client {
             options.heartbeat_ivl = Duration::from_secs(5);
             options.reconnect_ivl_max = Duration::from_secs(1);
             // Tells the task that the connection was lost, and is there again.
-            options.hiccup_msg = Some(Message::Ohai { version: VERSION }.to_frame());
+            options.hiccup_msg = Some(Message::GREETING.to_frame());
         })?;
-        socket.connect(endpoint)?;
+        socket.connect(&endpoint)?;
         let slot = events.slot();
         slot.interest().add(PollTarget::Socket(socket), ())?;
-        let task = slot.run(ClientTask::new(socket, endpoint, patience));
+        let task = slot.run(ClientTask::new(socket, &endpoint, settings));
         Ok(Client {
             dialogue: Arc::new(Dialogue {
                 task,
@@ -95,6 +121,19 @@ impl Client {
                 _context: context,
             }),
         })
+    }
+}
+
+impl Client {
+    /// Settings of a client of the server at `endpoint`.
+    pub fn builder(endpoint: &str) -> ClientBuilder {
+        let settings = Settings { patience: Duration::from_secs(10), window_max: 16 << 20, chunk: 256 << 10 };
+        ClientBuilder { endpoint: endpoint.to_owned(), settings }
+    }
+
+    /// Connects with the default settings.
+    pub fn connect(endpoint: &str) -> Result<Client, Error> {
+        Client::builder(endpoint).connect()
     }
 
     /// Fetches a file or a directory with all below it. `path`: a virtual path of the server, such as `/data/a`.

@@ -10,7 +10,7 @@ use super::operation::{Asks, Operation, Reply};
 use super::window::{Nom, Window};
 use crate::error::Error;
 use crate::server::taken;
-use crate::wire::{Form, Headers, Message, Mode, Request, VERSION};
+use crate::wire::{Form, Headers, Message, Mode, Request};
 
 /// Frames that are handled in one turn of the loop.
 const TURN: usize = 64;
@@ -21,24 +21,28 @@ const REQUESTS_MAX: usize = 4;
 /// How often in a row the server may not understand this client.
 const MISUNDERSTOOD_MAX: u32 = 3;
 
-/// The largest window, in bytes.
-const WINDOW_MAX: u64 = 16 << 20;
-
-/// The largest chunk that is asked for, in octets.
-const CHUNK: u32 = 256 << 10;
-
 /// What the client's thread is told.
 pub enum Command {
     Start { operation: u64, what: Box<dyn Operation> },
     Cancel { operation: u64 },
 }
 
+/// Settings of a client.
+#[derive(Clone)]
+pub struct Settings {
+    /// How long the server may take to answer a greeting.
+    pub patience: Duration,
+    /// The largest window, in bytes.
+    pub window_max: u64,
+    /// The most octets of a chunk.
+    pub chunk: u32,
+}
+
 /// The dialogue with a server.
 pub struct ClientTask {
     socket: Socket,
     endpoint: String,
-    /// How long the server may take to answer the first time.
-    patience: Duration,
+    settings: Settings,
     greeted_at: Option<Instant>,
     is_ready: bool,
     /// When the round trip's measurement began, if it has not ended.
@@ -56,15 +60,16 @@ pub struct ClientTask {
 }
 
 impl ClientTask {
-    pub fn new(socket: Socket, endpoint: &str, patience: Duration) -> ClientTask {
+    pub fn new(socket: Socket, endpoint: &str, settings: Settings) -> ClientTask {
+        let window = Window::new(settings.window_max, u64::from(settings.chunk));
         ClientTask {
             socket,
             endpoint: endpoint.to_owned(),
-            patience,
+            settings,
             greeted_at: None,
             is_ready: false,
             pinged_at: None,
-            window: Window::new(WINDOW_MAX, u64::from(CHUNK)),
+            window,
             operations: BTreeMap::new(),
             requests: HashMap::new(),
             last_request: 0,
@@ -168,7 +173,7 @@ impl ClientTask {
                 continue;
             }
             self.last_request = self.last_request.wrapping_add(1);
-            (request.number, request.chunk) = (self.last_request, CHUNK);
+            (request.number, request.chunk) = (self.last_request, self.settings.chunk);
             self.requests.insert(request.number, operation);
             self.send(request.to_frame());
         }
@@ -177,7 +182,7 @@ impl ClientTask {
     /// A new connection, or a server that was restarted: it knows nothing of this client.
     fn begin_again(&mut self) {
         (self.is_ready, self.greeted_at, self.pinged_at) = (false, None, None);
-        self.window = Window::new(WINDOW_MAX, u64::from(CHUNK));
+        self.window = Window::new(self.settings.window_max, u64::from(self.settings.chunk));
         self.requests.clear();
         self.waiting.clear();
         let numbers: Vec<u64> = self.operations.keys().copied().collect();
@@ -250,9 +255,10 @@ impl Task for ClientTask {
     fn work(&mut self) -> Next {
         if self.greeted_at.is_none() {
             self.greeted_at = Some(Instant::now());
-            self.send(Message::Ohai { version: VERSION }.to_frame());
+            self.send(Message::GREETING.to_frame());
         }
-        let until = self.greeted_at.map(|at| at + self.patience).filter(|_| !self.is_ready && !self.failed);
+        let until =
+            self.greeted_at.map(|at| at + self.settings.patience).filter(|_| !self.is_ready && !self.failed);
         if until.is_some_and(|until| Instant::now() >= until) {
             let endpoint = self.endpoint.clone();
             self.end_all(&|| Error::NoServer(endpoint.clone()));

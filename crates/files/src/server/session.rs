@@ -11,7 +11,7 @@ use pinnace_stream::SenderCredit;
 use super::job::{Job, Step};
 use super::mounts::Mounts;
 use crate::error::{Code, FileError};
-use crate::wire::{Cheezburger, DecodeError, Form, Hash, Headers, Message, Mode, NAME_MAX, Request, VERSION};
+use crate::wire::{Cheezburger, DecodeError, Form, Hash, Headers, Message, Mode, NAME_MAX, Request};
 
 /// The most requests of a client that are under way.
 const REQUESTS_MAX: usize = 64;
@@ -73,7 +73,7 @@ impl Session {
         match Message::read(frame) {
             Err(DecodeError::Foreign) => {}
             Err(DecodeError::Malformed(what)) => self.end(&Message::Rtfm { reason: what.as_bytes() }),
-            Ok(Message::Ohai { version: VERSION }) => {
+            Ok(Message::GREETING) => {
                 *self = Session {
                     has_greeted: true,
                     unsent: std::mem::take(&mut self.unsent),
@@ -81,7 +81,9 @@ impl Session {
                 };
                 self.say(&Message::OhaiOk);
             }
-            Ok(Message::Ohai { .. }) => self.end(&Message::Rtfm { reason: b"this server speaks version 2" }),
+            Ok(Message::Ohai { .. }) => {
+                self.end(&Message::Rtfm { reason: b"this server speaks FILEMQ version 2" })
+            }
             Ok(_) if !self.has_greeted => self.end(&Message::Rtfm { reason: b"OHAI comes first" }),
             Ok(Message::Nom { credit, .. }) => {
                 self.granted = self.granted.saturating_add(credit);

@@ -42,7 +42,7 @@ pub use request::{Mode, Request};
 const SIGNATURE: [u8; 2] = [0xAA, 0xA3];
 
 /// The name and version of the protocol, as OHAI gives them.
-const PROTOCOL: &[u8] = b"FILEMQ";
+pub const PROTOCOL: &[u8] = b"FILEMQ";
 pub const VERSION: u16 = 2;
 
 /// The port that IANA has assigned to FILEMQ.
@@ -56,6 +56,8 @@ pub const NAME_MAX: usize = 4096;
 pub enum Change {
     Create,
     Delete,
+    /// Of no meaning: to be ignored.
+    Other(u8),
 }
 
 /// A message in a received frame.
@@ -63,6 +65,7 @@ pub enum Change {
 pub enum Message<'a> {
     /// A client begins, or begins again.
     Ohai {
+        protocol: &'a [u8],
         version: u16,
     },
     OhaiOk,
@@ -124,7 +127,10 @@ impl fmt::Display for DecodeError {
 impl Error for DecodeError {}
 
 impl Message<'_> {
-    /// Reads a frame.
+    /// The greeting of a client.
+    pub const GREETING: Message<'static> = Message::Ohai { protocol: PROTOCOL, version: VERSION };
+
+    /// Reads a frame. Octets behind the last field are ignored.
     ///
     /// # Errors
     ///
@@ -135,12 +141,7 @@ impl Message<'_> {
             return Err(DecodeError::Foreign);
         }
         let message = match reader.u8()? {
-            1 => {
-                if reader.string()? != PROTOCOL {
-                    return Err(DecodeError::Malformed("another protocol's name"));
-                }
-                Message::Ohai { version: reader.u16()? }
-            }
+            1 => Message::Ohai { protocol: reader.string()?, version: reader.u16()? },
             4 => Message::OhaiOk,
             5 => Message::Icanhaz { path: reader.name()?, options: reader.hash()?, cache: reader.hash()? },
             6 => Message::IcanhazOk,
@@ -153,7 +154,6 @@ impl Message<'_> {
             129 => Message::Rtfm { reason: reader.string()? },
             _ => return Err(DecodeError::Malformed("unknown command")),
         };
-        reader.end()?;
         Ok(message)
     }
 
@@ -161,9 +161,9 @@ impl Message<'_> {
     pub fn write(&self, into: &mut Vec<u8>) {
         let begin = |into: &mut Vec<u8>, id| into.extend_from_slice(&[SIGNATURE[0], SIGNATURE[1], id]);
         match self {
-            Message::Ohai { version } => {
+            Message::Ohai { protocol, version } => {
                 begin(into, 1);
-                put_string(into, PROTOCOL);
+                put_string(into, protocol);
                 into.extend_from_slice(&version.to_be_bytes());
             }
             Message::OhaiOk => begin(into, 4),
@@ -218,7 +218,7 @@ impl<'a> Cheezburger<'a> {
             operation: match reader.u8()? {
                 1 => Change::Create,
                 2 => Change::Delete,
-                _ => return Err(DecodeError::Malformed("unknown operation")),
+                other => Change::Other(other),
             },
             filename: reader.name()?,
             offset: reader.u64()?,
@@ -235,6 +235,7 @@ impl<'a> Cheezburger<'a> {
         into.push(match self.operation {
             Change::Create => 1,
             Change::Delete => 2,
+            Change::Other(other) => other,
         });
         put_longstr(into, self.filename);
         into.extend_from_slice(&self.offset.to_be_bytes());

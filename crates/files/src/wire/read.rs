@@ -74,11 +74,4 @@ impl<'a> Reader<'a> {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    pub fn end(&self) -> Result<(), DecodeError> {
-        match self.0.is_empty() {
-            true => Ok(()),
-            false => Err(DecodeError::Malformed("more octets than the command has")),
-        }
-    }
 }
