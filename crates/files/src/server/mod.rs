@@ -233,7 +233,8 @@ impl Core {
             turn
         };
         match turn {
-            Turn::More => self.schedule(client),
+            // This worker takes the next one of the queue itself, so none has to be woken.
+            Turn::More => lock(&self.runnable).queue.push_back(client),
             Turn::Blocked => {
                 lock(&self.blocked).push(client);
                 self.doorbell.ring();
