@@ -47,8 +47,10 @@ impl Fake {
                 Message::Hugz => self.send(&Message::HugzOk.to_frame()),
                 Message::Icanhaz { path, options, .. } => {
                     let request = Request::read(path, options).unwrap().unwrap();
-                    if matches!(request.mode, Mode::Fetch | Mode::List) {
-                        return Some(request);
+                    match request.mode {
+                        Mode::Fetch | Mode::List => return Some(request),
+                        Mode::Greet => self.end(&request),
+                        Mode::Cancel | Mode::Confirm => {}
                     }
                 }
                 Message::Kthxbai => return None,
@@ -210,6 +212,18 @@ fn content_beyond_the_credit_ends_the_dialogue() {
         fake.end(&request);
     });
     assert!(matches!(outcome, Err(Error::Protocol(_))), "{outcome:?}");
+}
+
+#[test]
+fn a_server_that_understands_nothing_is_given_up() {
+    let to = tempfile::tempdir().unwrap();
+    let outcome = get(&to.path().join("file"), |fake| {
+        for _ in 0..4 {
+            fake.next_request().unwrap();
+            fake.send(&Message::Rtfm { reason: b"what?" }.to_frame());
+        }
+    });
+    assert!(matches!(&outcome, Err(Error::Protocol(reason)) if reason == "what?"), "{outcome:?}");
 }
 
 #[test]

@@ -18,14 +18,14 @@ const TURN: usize = 64;
 /// The most requests that the server has at once. Each may hold a block's credit, so they are few.
 const REQUESTS_MAX: usize = 4;
 
-/// How often in a row the server may not understand this client.
-const MISUNDERSTOOD_MAX: u32 = 3;
-
 /// What the client's thread is told.
 pub enum Command {
     Start { operation: u64, what: Box<dyn Operation> },
     Cancel { operation: u64 },
 }
+
+/// How often in a row the server may not understand a request.
+const COMPLAINTS_MAX: u32 = 3;
 
 /// Settings of a client.
 #[derive(Clone)]
@@ -43,7 +43,9 @@ pub struct ClientTask {
     socket: Socket,
     endpoint: String,
     settings: Settings,
-    greeted_at: Option<Instant>,
+    /// The last greeting: its request's number, and when it was sent.
+    greeting: Option<(u32, Instant)>,
+    /// The server has answered the last greeting.
     is_ready: bool,
     /// When the round trip's measurement began, if it has not ended.
     pinged_at: Option<Instant>,
@@ -55,8 +57,10 @@ pub struct ClientTask {
     /// Requests that are not sent yet, and their operations.
     waiting: VecDeque<(u64, Request)>,
     failed: bool,
-    /// Times that the server did not understand, since content arrived.
-    misunderstood: u32,
+    /// What the server has not understood, since it last did.
+    complaint: Option<String>,
+    /// How often it has not understood a request, since it last answered one.
+    complaints: u32,
 }
 
 impl ClientTask {
@@ -66,7 +70,7 @@ impl ClientTask {
             socket,
             endpoint: endpoint.to_owned(),
             settings,
-            greeted_at: None,
+            greeting: None,
             is_ready: false,
             pinged_at: None,
             window,
@@ -75,7 +79,8 @@ impl ClientTask {
             last_request: 0,
             waiting: VecDeque::new(),
             failed: false,
-            misunderstood: 0,
+            complaint: None,
+            complaints: 0,
         }
     }
 
@@ -97,15 +102,13 @@ impl ClientTask {
         match Message::read(frame) {
             // This client's own greeting comes back from the socket when it has connected again.
             Ok(Message::Ohai { .. }) => self.begin_again(),
-            Ok(Message::OhaiOk) if !self.is_ready => {
-                self.is_ready = true;
-                // The round trip is measured before there is credit: no content is under way.
-                self.pinged_at = Some(Instant::now());
-                self.send(Message::Hugz.to_frame());
-                self.send_requests();
+            Ok(Message::Cheezburger(burger)) if !self.is_ready => {
+                let answered = Headers::read(burger.headers).ok().and_then(|headers| headers.request);
+                if answered.is_some() && answered == self.greeting.map(|(number, _)| number) {
+                    self.on_greeted();
+                }
             }
-            Ok(Message::Cheezburger(burger)) if self.is_ready => {
-                self.misunderstood = 0;
+            Ok(Message::Cheezburger(burger)) => {
                 let headers = match Headers::read(burger.headers) {
                     Ok(headers) => headers,
                     Err(what) => {
@@ -125,8 +128,6 @@ impl ClientTask {
             Ok(Message::HugzOk) => {
                 if let Some(at) = self.pinged_at.take() {
                     self.window.set_round_trip(at.elapsed());
-                    let first = self.window.first();
-                    self.nom(first);
                 }
             }
             Ok(Message::Hugz) => self.send(Message::HugzOk.to_frame()),
@@ -134,17 +135,36 @@ impl ClientTask {
                 let reason = String::from_utf8_lossy(reason).into_owned();
                 self.end_all(&|| Error::Refused(reason.clone()));
             }
-            // A server that was restarted gets what was on its way to the one before. RFC 35: begin again.
-            Ok(Message::Rtfm { .. }) if self.misunderstood < MISUNDERSTOOD_MAX => {
-                self.misunderstood += 1;
-                self.begin_again();
-            }
+            // A server that was restarted gets what was on its way to the one before, and complains.
             Ok(Message::Rtfm { reason }) => {
                 let reason = String::from_utf8_lossy(reason).into_owned();
-                self.end_all(&|| Error::Protocol(reason.clone()));
+                self.complaint = Some(reason.clone());
+                self.complaints += u32::from(self.is_ready);
+                match (self.is_ready, self.complaints > COMPLAINTS_MAX) {
+                    (true, false) => self.begin_again(),
+                    (true, true) => self.end_all(&|| Error::Protocol(reason.clone())),
+                    (false, _) => {}
+                }
             }
             Ok(_) | Err(_) => {}
         }
+    }
+
+    fn greet(&mut self) {
+        self.last_request = self.last_request.wrapping_add(1);
+        self.greeting = Some((self.last_request, Instant::now()));
+        self.send(Message::GREETING.to_frame());
+        self.send(Request::new(self.last_request, Mode::Greet, b"/").to_frame());
+    }
+
+    fn on_greeted(&mut self) {
+        (self.is_ready, self.complaint) = (true, None);
+        // The answer comes before any content: it tells the round trip.
+        self.pinged_at = Some(Instant::now());
+        self.send(Message::Hugz.to_frame());
+        let first = self.window.first();
+        self.nom(first);
+        self.send_requests();
     }
 
     /// Returns the octets that are settled.
@@ -152,6 +172,7 @@ impl ClientTask {
         let cost = reply.burger.chunk.len() as u64;
         let Some(number) = reply.headers.request else { return cost };
         let Some(operation) = self.requests.get(&number).copied() else { return cost };
+        self.complaints = 0;
         if reply.headers.form == Form::End {
             self.requests.remove(&number);
         }
@@ -181,7 +202,7 @@ impl ClientTask {
 
     /// A new connection, or a server that was restarted: it knows nothing of this client.
     fn begin_again(&mut self) {
-        (self.is_ready, self.greeted_at, self.pinged_at) = (false, None, None);
+        (self.is_ready, self.pinged_at) = (false, None);
         self.window = Window::new(self.settings.window_max, u64::from(self.settings.chunk));
         self.requests.clear();
         self.waiting.clear();
@@ -193,6 +214,7 @@ impl ClientTask {
             }
             self.ask(number, &mut asks);
         }
+        self.greet();
     }
 
     fn end_all(&mut self, error: &dyn Fn() -> Error) {
@@ -253,15 +275,17 @@ impl Task for ClientTask {
     }
 
     fn work(&mut self) -> Next {
-        if self.greeted_at.is_none() {
-            self.greeted_at = Some(Instant::now());
-            self.send(Message::GREETING.to_frame());
+        if self.greeting.is_none() {
+            self.greet();
         }
-        let until =
-            self.greeted_at.map(|at| at + self.settings.patience).filter(|_| !self.is_ready && !self.failed);
+        let greeted_at = self.greeting.map(|(_, at)| at).filter(|_| !self.is_ready && !self.failed);
+        let until = greeted_at.map(|at| at + self.settings.patience);
         if until.is_some_and(|until| Instant::now() >= until) {
-            let endpoint = self.endpoint.clone();
-            self.end_all(&|| Error::NoServer(endpoint.clone()));
+            let (endpoint, complaint) = (self.endpoint.clone(), self.complaint.take());
+            self.end_all(&|| match &complaint {
+                Some(complaint) => Error::Protocol(complaint.clone()),
+                None => Error::NoServer(endpoint.clone()),
+            });
             return Next::Wait(None);
         }
         Next::Wait(until)

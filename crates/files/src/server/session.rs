@@ -106,6 +106,7 @@ impl Session {
         match request.mode {
             Mode::Cancel => return self.jobs.retain(|job| job.request() != request.number),
             Mode::Confirm => return,
+            Mode::Greet => return self.end_request(&request),
             Mode::Fetch | Mode::List => self.say(&Message::IcanhazOk),
         }
         let job = match self.jobs.len() < REQUESTS_MAX {
@@ -116,11 +117,14 @@ impl Session {
             Ok(job) => self.jobs.push_back(job),
             Err(error) => {
                 self.push(failure(request.number, path, &error));
-                let headers =
-                    Headers { request: Some(request.number), form: Form::End, ..Headers::default() };
-                self.push(reply(path, &headers));
+                self.end_request(&request);
             }
         }
+    }
+
+    fn end_request(&mut self, request: &Request) {
+        let headers = Headers { request: Some(request.number), form: Form::End, ..Headers::default() };
+        self.push(reply(&request.path, &headers));
     }
 
     /// Octets of content that were sent since the last call.

@@ -20,14 +20,17 @@ pub enum Mode {
     Cancel,
     /// The files of the request of the same number are complete at the receiver.
     Confirm,
+    /// Nothing: the server ends it at once. So a client knows which of its greetings the server has answered.
+    Greet,
 }
 
 impl Mode {
-    const NAMES: [(&'static [u8], Mode); 4] = [
+    const NAMES: [(&'static [u8], Mode); 5] = [
         (b"fetch", Mode::Fetch),
         (b"list", Mode::List),
         (b"cancel", Mode::Cancel),
         (b"confirm", Mode::Confirm),
+        (b"greet", Mode::Greet),
     ];
 
     fn name(self) -> &'static [u8] {
