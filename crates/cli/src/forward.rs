@@ -202,11 +202,8 @@ impl Shared<'_> {
     /// Serves one connection until it ends.
     fn serve(&self, stream: TcpStream) {
         let peer = stream.peer_addr().map_or_else(|_| "a client".to_owned(), |peer| peer.to_string());
-        match self.run_until_done(stream, &peer) {
-            Ok(()) | Err(Failure::Signal(_) | Failure::OutputClosed) => {}
-            Err(Failure::Failed(why) | Failure::Usage(why) | Failure::TimedOut(why)) => {
-                say(format!("{peer}: {why}"))
-            }
+        if let Some(why) = self.run_until_done(stream, &peer).err().and_then(Failure::into_text) {
+            say(format!("{peer}: {why}"));
         }
         self.live.fetch_sub(1, Ordering::AcqRel);
         let _ = (&self.ended).write(&[0]);

@@ -5,6 +5,7 @@
 //! | `table` | single source of every command and flag: the parser, help, man pages, completions, `docs/cli.md` |
 //! | `send`, `recv`, `proxy`, `forward`, `monitor`, `bench`, `keygen`, `pages` | one command each |
 //! | `deliver` | the commands of guaranteed delivery |
+//! | `files` | the commands of file transfer |
 //! | `sockets` | the crate `pinnace` as the commands use it: waits that a signal ends, failures in words |
 //! | `settings` | the flags of every socket, turned into options |
 //! | `authentication` | the ZAP handler |
@@ -25,6 +26,7 @@ mod authentication;
 mod bench;
 mod deliver;
 mod events;
+mod files;
 mod forward;
 mod input;
 mod keygen;
@@ -66,6 +68,7 @@ fn run(command: Command) -> Outcome {
         Command::Bench(given) => bench::run(&given),
         Command::Keygen(given) => keygen::run(&given),
         Command::Deliver { command } => deliver::run(&command),
+        Command::Files { command } => files::run(&command),
         Command::Version => pages::version(),
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { folder } => pages::man(folder.as_deref()),

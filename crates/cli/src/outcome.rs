@@ -6,6 +6,8 @@
 //! | 1 | the network, the peer, a file or a line of input was at fault, or messages were lost |
 //! | 2 | the arguments were wrong |
 //! | 3 | a time limit of `--timeout` or `--linger` expired |
+//! | 4 | the server refuses (`files`) |
+//! | 5 | no room on the disk (`files`) |
 //! | 130, 143 | ended by SIGINT, SIGTERM |
 
 use std::fmt::Display;
@@ -23,6 +25,10 @@ pub enum Failure {
     Failed(String),
     /// A time limit expired.
     TimedOut(String),
+    /// The server refuses.
+    Refused(String),
+    /// The disk has no room.
+    NoRoom(String),
     /// A signal ended the command.
     Signal(i32),
     /// The reader of standard output is gone. No error, unless the command had a goal (`reached`).
@@ -37,6 +43,18 @@ impl Failure {
     /// `what` is the affected file, endpoint or object.
     pub fn of(what: impl Display, why: impl Display) -> Failure {
         Failure::Failed(format!("{what}: {why}"))
+    }
+
+    /// What to print, if anything.
+    pub fn into_text(self) -> Option<String> {
+        match self {
+            Failure::Failed(text)
+            | Failure::Usage(text)
+            | Failure::TimedOut(text)
+            | Failure::Refused(text)
+            | Failure::NoRoom(text) => Some(text),
+            Failure::Signal(_) | Failure::OutputClosed => None,
+        }
     }
 
     /// An error in writing to standard output.
@@ -56,6 +74,8 @@ pub fn report(outcome: Outcome) -> u8 {
         Err(failure @ Failure::Failed(_)) => tell(failure, 1),
         Err(failure @ Failure::Usage(_)) => tell(failure, 2),
         Err(failure @ Failure::TimedOut(_)) => tell(failure, 3),
+        Err(failure @ Failure::Refused(_)) => tell(failure, 4),
+        Err(failure @ Failure::NoRoom(_)) => tell(failure, 5),
     }
 }
 
@@ -82,7 +102,7 @@ pub fn both(first: Outcome, second: Outcome) -> Outcome {
 
 /// Prints a failure that has a text; returns the code.
 fn tell(failure: Failure, code: u8) -> u8 {
-    if let Failure::Failed(text) | Failure::Usage(text) | Failure::TimedOut(text) = failure {
+    if let Some(text) = failure.into_text() {
         say(text);
     }
     code

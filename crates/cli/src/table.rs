@@ -2,6 +2,7 @@
 //! are generated from it.
 
 pub mod deliver;
+pub mod files;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -48,6 +49,11 @@ pub enum Command {
     Deliver {
         #[command(subcommand)]
         command: deliver::Deliver,
+    },
+    /// Transfer files and folders: verified, resumed where a transfer ended, with bounded memory
+    Files {
+        #[command(subcommand)]
+        command: files::Files,
     },
     /// Print the version, and the libzmq version with the same C interface
     Version,

@@ -25,6 +25,7 @@
 //! - Limits in messages and in bytes, per peer ([`Builder::send_byte_limit`]) and for the whole context
 //!   ([`ContextBuilder::max_bytes`]).
 //! - Guaranteed delivery between named clients, without a service to run: [`delivery`].
+//! - File transfer, verified and resumable: [`files`].
 //! - Cargo features, all on by default: `redis` and `sqlite`, the registries of [`delivery`] of these kinds; `tls`, for
 //!   wss://, tls+tcp:// and rediss://; `zstd`, for the compression of large bodies in [`delivery`]. An address that
 //!   needs a feature without which the crate was built is an error that names it. `pgm` (pgm:// and epgm://) is off.
@@ -70,6 +71,7 @@ pub use pinnace_engine::{
     Access, Drops, Error, Events, FallbackReason, Invalid, KeyPair, Leftover, LevelFd, Medium, OPTIONS,
     OptionKind, OptionSpec, PeerStats, Reason, SecretKey, SocketType, Stats, Traffic, prometheus,
 };
+pub use pinnace_files as files;
 pub use poll::{PollItem, poll};
 pub use poller::{Interest, Poller, Ready};
 pub use socket::Socket;

@@ -93,6 +93,14 @@ impl ReceiverCredit {
         Ok(())
     }
 
+    /// Enlarges the window by `more` bytes. Returns the new total to announce.
+    pub fn enlarge(&mut self, more: u64) -> u64 {
+        self.free = self.free.saturating_add(more);
+        self.quarter = self.quarter.saturating_add(more / 4);
+        self.granted = self.given_back.saturating_sub(self.excess).saturating_add(self.free);
+        self.granted
+    }
+
     /// Gives back the credit of bytes that were received and are no longer held. Returns the new total to announce,
     /// once a quarter of the window is free.
     #[inline]
@@ -186,6 +194,15 @@ mod tests {
             announced.drain(..).for_each(|total| sender.grant(total));
             assert!(!sender.is_exhausted(), "everything was given back");
         }
+    }
+
+    #[test]
+    fn a_larger_window_is_granted_at_once() {
+        let mut receiver = ReceiverCredit::new(WINDOW, FRAME, 0);
+        assert_eq!(receiver.receive(WINDOW), Ok(()));
+        assert_eq!(receiver.enlarge(WINDOW), 2 * WINDOW);
+        assert_eq!(receiver.give_back(WINDOW / 4), None, "less than a quarter of the window");
+        assert_eq!(receiver.give_back(WINDOW / 4), Some(2 * WINDOW + WINDOW / 2));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod deliver_metrics;
 mod deliver_operate;
 mod deliver_stores;
 mod drafts;
+mod files;
 mod forward;
 mod forward_ends;
 mod libzmq;

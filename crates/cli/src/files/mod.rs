@@ -1,0 +1,86 @@
+//! `pinnace files`: file transfer for shells and scripts.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `serve`, `get`, `ls` | a command each |
+//! | `progress` | the progress of a transfer, for a terminal or as lines of JSON |
+
+mod get;
+mod ls;
+mod progress;
+mod serve;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use pinnace::files::client::{Client, Report, Transfer};
+use pinnace::files::error::{Code, Error};
+
+use crate::outcome::{Failure, Outcome, say};
+use crate::signals::Signals;
+use crate::table::files::{Files, ServerArgs};
+
+pub fn run(command: &Files) -> Outcome {
+    match command {
+        Files::Serve(given) => serve::run(given),
+        Files::Get(given) => get::run(given),
+        Files::Ls(given) => ls::run(given),
+    }
+}
+
+fn connect(given: &ServerArgs) -> Outcome<Client> {
+    let client = Client::builder(&given.server).patience(given.timeout).connect();
+    client.map_err(|error| Failure::usage(format!("{}: {error}", given.server)))
+}
+
+/// The signal that has ended a transfer; 0: none.
+type EndedBy = Arc<AtomicI32>;
+
+/// Cancels a transfer when a signal comes.
+fn cancel_on_signal(transfer: &Transfer) -> Outcome<EndedBy> {
+    let (signals, cancel) = (Signals::new(false)?, transfer.canceller());
+    let ended_by = EndedBy::default();
+    let writer = ended_by.clone();
+    let on_signal = move || {
+        wait(&signals);
+        writer.store(signals.ending().unwrap_or(0), Ordering::Release);
+        cancel();
+    };
+    pinnace_sys::thread::start("signals", on_signal).map_err(|error| Failure::of("a thread", error))?;
+    Ok(ended_by)
+}
+
+/// Waits for a signal that ends the process.
+fn wait(signals: &Signals) {
+    while signals.ending().is_none() {
+        let _ = pinnace::poll(&mut [signals.item()], None);
+    }
+}
+
+/// The exit code of a transfer that did not complete.
+fn of_error(error: &Error, ended_by: &EndedBy) -> Failure {
+    match (error, ended_by.load(Ordering::Acquire)) {
+        (Error::NoServer(_), _) => Failure::TimedOut(error.to_string()),
+        (Error::Refused(_), _) => Failure::Refused(error.to_string()),
+        (Error::Cancelled, signal) if signal != 0 => Failure::Signal(signal),
+        _ => Failure::Failed(error.to_string()),
+    }
+}
+
+/// Names the files that failed.
+fn of_report(report: &Report) -> Outcome {
+    for (path, error) in &report.failed {
+        say(format!("{path}: {error}"));
+    }
+    let count = report.failed.len();
+    if count == 0 {
+        return Ok(());
+    }
+    let text = if count == 1 { "1 file failed".to_owned() } else { format!("{count} files failed") };
+    let all = |code| report.failed.iter().all(|(_, error)| error.code == code);
+    Err(match (all(Code::Denied), report.failed.iter().any(|(_, error)| error.code == Code::NoRoom)) {
+        (_, true) => Failure::NoRoom(text),
+        (true, false) => Failure::Refused(text),
+        (false, false) => Failure::Failed(text),
+    })
+}

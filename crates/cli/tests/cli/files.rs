@@ -1,0 +1,86 @@
+//! `pinnace files`: served and fetched as in a shell.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::common::{Folder, Running, run, start};
+
+/// A server of a folder, and its endpoint.
+fn serve(folder: &Folder, what: &str) -> (Running, String) {
+    let endpoint = folder.ipc("files");
+    let mut server = start(&["files", "serve", what, "--bind", &endpoint, "--verbose"]);
+    assert!(server.said().contains("listening at"));
+    (server, endpoint)
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    Command::new("diff").args(["-r", "--no-dereference"]).args([one, other]).status().unwrap().success()
+}
+
+#[test]
+fn a_folder_is_fetched_listed_and_fetched_again() {
+    let folder = Folder::new();
+    let source = folder.path("source");
+    fs::create_dir_all(source.join("a/b")).unwrap();
+    fs::write(source.join("a/b/large"), vec![7; 3_000_000]).unwrap();
+    fs::write(source.join("a/small"), "small\n").unwrap();
+    let (server, endpoint) = serve(&folder, &format!("{}=/data", folder.text("source")));
+    let copy = folder.text("copy");
+    let got = run(&["files", "get", "-s", &endpoint, "/data", &copy], b"").expect(0);
+    assert_eq!(got.err, "pinnace: 2 files, 3000006 bytes\n");
+    assert!(same(&source, &folder.path("copy")));
+    let got = run(&["files", "get", "-s", &endpoint, "/data", &copy], b"").expect(0);
+    assert_eq!(got.err, "pinnace: 0 files, 0 bytes\n");
+    let listed = run(&["files", "ls", "-s", &endpoint, "/data"], b"").expect(0);
+    assert_eq!(listed.out, "a/\na/b/\na/b/large\na/small\n");
+    let listed = run(&["files", "ls", "-s", &endpoint, "/data/a/small", "--json"], b"").expect(0);
+    assert!(listed.out.contains("\"size\":6"), "{listed:?}");
+    // From the test vectors of BLAKE3's authors.
+    fs::write(source.join("zero"), [0]).unwrap();
+    let lines =
+        run(&["files", "get", "-s", &endpoint, "--json", "--discard", "/data/zero"], b"").expect(0).out;
+    let digest = "2d3adedff11b61f14c886e35afa036736dcd87a74d27b5c1510225d0f592e213";
+    assert!(lines.contains(&format!("\"blake3\":\"{digest}\"")), "{lines}");
+    server.signal(Signal::TERM);
+    server.end().expect(0);
+}
+
+#[test]
+fn exit_codes_say_why() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("source")).unwrap();
+    let (_server, endpoint) = serve(&folder, &folder.text("source"));
+    let to = folder.text("to");
+    let get = |endpoint: &str, path: &str| {
+        run(&["files", "get", "-s", endpoint, "--timeout", "300", path, &to], b"")
+    };
+    let done = get(&endpoint, "/none").expect(1);
+    assert!(done.err.contains("pinnace: /none: No such file or directory"), "{done:?}");
+    assert!(done.err.ends_with("pinnace: 1 file failed\n"), "{done:?}");
+    assert!(get(&folder.ipc("nobody"), "/a").expect(3).err.contains("no server answers at ipc://"));
+    get("carrier://pigeon", "/a").expect(2);
+    run(&["files", "get", "-s", &endpoint, "/"], b"").expect(2);
+    run(&["files", "serve", &folder.text("none")], b"").expect(2);
+}
+
+#[test]
+fn a_killed_client_goes_on() {
+    let folder = Folder::new();
+    let content: Vec<u8> =
+        (0..100_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    fs::create_dir(folder.path("source")).unwrap();
+    fs::write(folder.path("source/file"), &content).unwrap();
+    let (_server, endpoint) = serve(&folder, &folder.text("source"));
+    let to = folder.text("copy");
+    let line = ["files", "get", "-s", &endpoint, "/file", &to, "--json"];
+    let mut client = start(&line);
+    assert!(client.line().contains("begun"));
+    client.signal(Signal::KILL);
+    let _ = client.end();
+    assert!(!folder.path("copy").exists(), "it is whole or absent");
+    run(&line, b"").expect(0);
+    assert!(fs::read(folder.path("copy")).unwrap() == content);
+}

@@ -1,0 +1,103 @@
+//! Lists the names below a path.
+
+use std::sync::mpsc::Sender;
+
+use super::operation::{Asks, Operation, Reply};
+use super::{Event, Report};
+use crate::error::{Code, Error, FileError};
+use crate::tree::Kind;
+use crate::wire::{Entries, Form, Mode, Request};
+
+/// A name that a server has, with its attributes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub kind: Kind,
+    /// Below the path that was listed; empty: the path itself.
+    pub name: Vec<u8>,
+    /// Octets of a file.
+    pub size: u64,
+    /// Nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Where a link leads.
+    pub target: Vec<u8>,
+}
+
+/// A listing that is under way.
+pub struct Listing {
+    path: Vec<u8>,
+    events: Sender<Event>,
+    report: Report,
+    is_over: bool,
+}
+
+impl Listing {
+    pub fn new(path: &[u8], events: Sender<Event>) -> Listing {
+        Listing { path: path.to_vec(), events, report: Report::default(), is_over: false }
+    }
+
+    fn tell(&self, event: Event) {
+        let _ = self.events.send(event);
+    }
+
+    fn fail(&mut self, name: &[u8], error: FileError) {
+        let path = String::from_utf8_lossy(name).into_owned();
+        self.report.failed.push((path.clone(), error.clone()));
+        self.tell(Event::Failed { path, error });
+    }
+
+    fn on_list(&mut self, chunk: &[u8]) -> Result<(), FileError> {
+        for entry in Entries::of_list(chunk) {
+            let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
+            self.report.files += 1;
+            self.report.bytes = self.report.bytes.saturating_add(entry.size);
+            self.tell(Event::Listed(Listed {
+                kind: entry.kind,
+                name: entry.name.to_vec(),
+                size: entry.size,
+                mtime_ns: entry.mtime_ns,
+                mode: entry.mode,
+                target: entry.target.to_vec(),
+            }));
+        }
+        Ok(())
+    }
+}
+
+impl Operation for Listing {
+    fn begin(&mut self, asks: &mut Asks) {
+        // On a new connection the names come again.
+        self.report = Report::default();
+        asks.ask(Request::new(0, Mode::List, &self.path));
+    }
+
+    fn on_reply(&mut self, reply: &Reply<'_>, _: &mut Asks) -> u64 {
+        let outcome = match reply.headers.form {
+            Form::List => self.on_list(reply.burger.chunk),
+            Form::Failed => Err(reply.failure()),
+            Form::End => {
+                self.is_over = true;
+                Ok(())
+            }
+            Form::Begin | Form::Data | Form::Pack => Ok(()),
+        };
+        if let Err(error) = outcome {
+            self.fail(reply.burger.filename, error);
+        }
+        if self.is_over {
+            let report = std::mem::take(&mut self.report);
+            self.tell(Event::Ended(report));
+        }
+        reply.burger.chunk.len() as u64
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn abort(&mut self, error: Error) -> u64 {
+        self.tell(Event::Aborted(error));
+        0
+    }
+}

@@ -1,0 +1,47 @@
+//! What a client has under way, and how it talks to the server.
+
+use crate::error::{Code, Error, FileError};
+use crate::wire::{Cheezburger, Headers, Request};
+
+/// A frame of the server that replies to a request.
+pub struct Reply<'a> {
+    pub burger: Cheezburger<'a>,
+    pub headers: &'a Headers,
+}
+
+impl Reply<'_> {
+    /// What the server says of a failure.
+    pub fn failure(&self) -> FileError {
+        let text = String::from_utf8_lossy(&self.headers.text);
+        FileError::new(Code::of_name(&self.headers.error), text)
+    }
+}
+
+/// Requests that an operation wants to be sent.
+#[derive(Default)]
+pub struct Asks(Vec<Request>);
+
+impl Asks {
+    /// Sends a request; its number is assigned later.
+    pub fn ask(&mut self, request: Request) {
+        self.0.push(request);
+    }
+
+    pub fn take(&mut self) -> Vec<Request> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// Something that a client does by one or more requests.
+pub trait Operation: Send {
+    /// Begins, or begins again on a new connection, where no request is known.
+    fn begin(&mut self, asks: &mut Asks);
+
+    /// Handles a reply. Returns the octets of content that are settled: their credit is given back.
+    fn on_reply(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64;
+
+    fn is_over(&self) -> bool;
+
+    /// It ends before it is complete. Returns the octets whose credit was not given back.
+    fn abort(&mut self, error: Error) -> u64;
+}

@@ -1,0 +1,133 @@
+//! Errors of file transfer.
+
+use std::fmt;
+use std::io;
+
+/// What kind of error it is. Its name is sent to the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// Nothing has this path.
+    NotFound,
+    /// The file system, or the server's access rules, forbid it.
+    Denied,
+    /// It is neither a file, nor a directory, nor a symbolic link that may be sent; or a path leads over a link.
+    NotPlain,
+    /// The file is not the one that was asked for: it was changed or replaced.
+    Changed,
+    /// No room on the disk, or a quota is reached.
+    NoRoom,
+    /// The disk failed.
+    Disk,
+    /// A limit of the server or client was reached.
+    Limit,
+    /// The path or request is invalid.
+    Invalid,
+    /// The octets are not those that the sender announced.
+    Corrupt,
+    /// The server's data belongs to another domain.
+    Domain,
+    /// A code of a later version.
+    Unknown,
+}
+
+impl Code {
+    const NAMES: [(&'static [u8], Code); 10] = [
+        (b"not-found", Code::NotFound),
+        (b"denied", Code::Denied),
+        (b"not-plain", Code::NotPlain),
+        (b"changed", Code::Changed),
+        (b"no-room", Code::NoRoom),
+        (b"disk", Code::Disk),
+        (b"limit", Code::Limit),
+        (b"invalid", Code::Invalid),
+        (b"corrupt", Code::Corrupt),
+        (b"domain", Code::Domain),
+    ];
+
+    pub fn name(self) -> &'static [u8] {
+        Code::NAMES.iter().find(|(_, code)| *code == self).map_or(b"unknown", |(name, _)| name)
+    }
+
+    pub fn of_name(name: &[u8]) -> Code {
+        Code::NAMES.iter().find(|(known, _)| *known == name).map_or(Code::Unknown, |(_, code)| *code)
+    }
+}
+
+/// A file that failed, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileError {
+    pub code: Code,
+    pub text: String,
+}
+
+impl FileError {
+    pub fn new(code: Code, text: impl Into<String>) -> FileError {
+        FileError { code, text: text.into() }
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl From<rustix::io::Errno> for FileError {
+    fn from(errno: rustix::io::Errno) -> FileError {
+        use rustix::io::Errno;
+        let code = match errno {
+            Errno::NOENT | Errno::NOTDIR => Code::NotFound,
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Code::Denied,
+            // openat2 answers XDEV to a path that leaves the folder.
+            Errno::LOOP | Errno::XDEV | Errno::NXIO => Code::NotPlain,
+            Errno::NOSPC | Errno::DQUOT => Code::NoRoom,
+            Errno::NAMETOOLONG | Errno::INVAL | Errno::ISDIR => Code::Invalid,
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::FBIG => Code::Limit,
+            _ => Code::Disk,
+        };
+        FileError::new(code, io::Error::from(errno).to_string())
+    }
+}
+
+/// An error of a client or server.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file failed, at this side or the other one.
+    File {
+        path: String,
+        error: FileError,
+    },
+    /// No server answered within the time.
+    NoServer(String),
+    /// The server refuses the client.
+    Refused(String),
+    /// The other side does not follow the protocol.
+    Protocol(String),
+    /// An endpoint is invalid or in use, or the process has no descriptors left.
+    Socket(pinnace_engine::Error),
+    Cancelled,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::File { path, error } => write!(f, "{path}: {error}"),
+            Error::NoServer(endpoint) => write!(f, "no server answers at {endpoint}"),
+            Error::Refused(reason) => write!(f, "the server refuses this client: {reason}"),
+            Error::Protocol(what) => write!(f, "the other side does not follow the protocol: {what}"),
+            Error::Socket(error) => write!(f, "{error}"),
+            Error::Cancelled => f.write_str("cancelled"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<pinnace_engine::Error> for Error {
+    fn from(error: pinnace_engine::Error) -> Error {
+        Error::Socket(error)
+    }
+}

@@ -1,0 +1,336 @@
+//! A request that is served: a listing, or files one after the other.
+
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use pinnace_engine::Body;
+
+use super::listing::{Found, Walk};
+use super::mounts::Mounts;
+use super::session::{failure, reply};
+use crate::error::{Code, FileError};
+use crate::transfer::outgoing::OutgoingFile;
+use crate::tree::{Attributes, Directory, Folder, Kind, Source, TreePath};
+use crate::wire::{Cheezburger, Entry, Form, Headers, Mode, Request, put_entry};
+
+/// The octets of a chunk if the client does not choose, and the most that it may choose.
+const CHUNK: u64 = 256 << 10;
+const CHUNK_MAX: u64 = 1 << 20;
+
+/// Files of at most this many octets are sent many to a chunk.
+const SMALL: u64 = 64 << 10;
+
+/// What a job's step has come to.
+pub enum Step {
+    /// A frame with content, and what it costs in credit.
+    Content(Body, u64),
+    /// A frame without content.
+    Told(Vec<u8>),
+    /// The client has granted too little credit.
+    NoCredit,
+    /// The last frame of the request.
+    Done(Vec<u8>),
+}
+
+/// A request that is served.
+pub struct Job {
+    request: u32,
+    path: Vec<u8>,
+    chunk: u64,
+    files: u64,
+    bytes: u64,
+    /// A frame without content that goes next.
+    next: Option<Vec<u8>>,
+    work: Work,
+}
+
+enum Work {
+    List(Walk),
+    Files(Box<Files>),
+}
+
+/// The files of a request.
+struct Files {
+    folder: Arc<dyn Folder>,
+    base: TreePath,
+    names: IntoIter<Vec<u8>>,
+    ranges: Vec<(u64, u64)>,
+    tag: Vec<u8>,
+    /// The directory of the last name.
+    directory: Option<(TreePath, Box<dyn Directory>)>,
+    /// Opened, and not begun.
+    next: Option<Opened>,
+    current: Option<OutgoingFile>,
+}
+
+struct Opened {
+    name: Vec<u8>,
+    source: Box<dyn Source>,
+    attributes: Attributes,
+}
+
+impl Job {
+    pub fn new(request: &Request, mounts: &Mounts) -> Result<Job, FileError> {
+        let (mount, base) = mounts.resolve(&request.path)?;
+        let folder = mount.folder.clone();
+        let mut next = None;
+        let work = match request.mode {
+            Mode::List => Work::List(match base.split_last() {
+                Some((parent, name)) if kind_of(&*folder, &base)? != Kind::Directory => {
+                    Walk::of_one(&*folder.directory(&parent)?, name)?
+                }
+                _ => Walk::new(folder.directory(&base)?)?,
+            }),
+            _ => {
+                let names = match request.names.is_empty() {
+                    true if kind_of(&*folder, &base)? == Kind::Directory => {
+                        next = Some(directory_begins(request));
+                        Vec::new()
+                    }
+                    true => vec![Vec::new()],
+                    false => request.names.clone(),
+                };
+                let (ranges, tag) = (request.ranges.clone(), request.tag.clone());
+                let (names, directory, next, current) = (names.into_iter(), None, None, None);
+                Work::Files(Box::new(Files { folder, base, names, ranges, tag, directory, next, current }))
+            }
+        };
+        let chunk = match u64::from(request.chunk) {
+            0 => CHUNK,
+            chosen => chosen.min(CHUNK_MAX),
+        };
+        Ok(Job { request: request.number, path: request.path.clone(), chunk, files: 0, bytes: 0, next, work })
+    }
+
+    pub fn request(&self) -> u32 {
+        self.request
+    }
+
+    /// Does the next piece of work. `left`: the client's credit.
+    pub fn step(&mut self, sequence: u64, left: u64) -> Step {
+        if let Some(frame) = self.next.take() {
+            return Step::Told(frame);
+        }
+        match &self.work {
+            Work::List(_) => self.list(sequence, left),
+            Work::Files(_) => self.send(sequence, left),
+        }
+    }
+
+    fn end(&self) -> Step {
+        let headers = Headers {
+            request: Some(self.request),
+            form: Form::End,
+            files: Some(self.files),
+            bytes: Some(self.bytes),
+            ..Headers::default()
+        };
+        Step::Done(reply(&self.path, &headers))
+    }
+
+    /// A frame that holds entries, with its head; they are appended, and then `finish_entries` is called.
+    fn begin_entries(&self, sequence: u64, form: Form) -> Vec<u8> {
+        let headers = Headers { request: Some(self.request), form, ..Headers::default() }.write();
+        let mut frame = Vec::with_capacity(self.chunk as usize / 4);
+        Cheezburger::new(sequence, &self.path, headers.hash()).write_head(&mut frame, 0);
+        frame
+    }
+
+    fn list(&mut self, sequence: u64, left: u64) -> Step {
+        if left == 0 {
+            return Step::NoCredit;
+        }
+        let mut frame = self.begin_entries(sequence, Form::List);
+        let (head, most) = (frame.len(), left.min(self.chunk) as usize);
+        let Work::List(walk) = &mut self.work else { return Step::NoCredit };
+        // The last entry may exceed the credit.
+        while frame.len() - head < most {
+            match walk.next(&mut frame) {
+                Found::Entry => self.files += 1,
+                Found::Failed(name, error) => {
+                    self.next = Some(failure(self.request, &name, &error));
+                    break;
+                }
+                Found::Nothing => break,
+            }
+        }
+        match (frame.len() > head, self.next.take()) {
+            (true, failed) => {
+                self.next = failed;
+                finish_entries(frame, head)
+            }
+            (false, Some(failed)) => Step::Told(failed),
+            (false, None) => self.end(),
+        }
+    }
+
+    fn send(&mut self, sequence: u64, left: u64) -> Step {
+        let (request, chunk) = (self.request, self.chunk);
+        let Work::Files(files) = &mut self.work else { return Step::NoCredit };
+        if let Some(file) = &mut files.current {
+            if left == 0 && file.remaining() > 0 {
+                return Step::NoCredit;
+            }
+            return match file.next_chunk(sequence, left.min(chunk)) {
+                Ok(part) => {
+                    self.bytes += part.len;
+                    if part.is_last {
+                        self.files += 1;
+                        files.current = None;
+                    }
+                    Step::Content(part.frame, part.len)
+                }
+                Err(error) => {
+                    let name = file.filename().to_vec();
+                    files.current = None;
+                    Step::Told(failure(request, &name, &error))
+                }
+            };
+        }
+        let opened = match files.open_next() {
+            None => return self.end(),
+            Some(Err((name, error))) => return Step::Told(failure(request, &name, &error)),
+            Some(Ok(opened)) => opened,
+        };
+        let is_set = !opened.name.is_empty();
+        if is_set && opened.attributes.size <= SMALL && opened.cost() <= left {
+            return self.pack(sequence, left, opened);
+        }
+        let filename = match is_set {
+            true => [self.path.strip_suffix(b"/").unwrap_or(&self.path), b"/", &opened.name].concat(),
+            false => self.path.clone(),
+        };
+        if !files.tag.is_empty() && files.tag != opened.attributes.tag {
+            let error = FileError::new(Code::Changed, "the file is another version");
+            return Step::Told(failure(request, &filename, &error));
+        }
+        match OutgoingFile::new(opened.source, &filename, request, &files.ranges) {
+            Ok(file) => {
+                let begin = file.begin();
+                files.current = Some(file);
+                Step::Told(begin)
+            }
+            Err(error) => Step::Told(failure(request, &filename, &error)),
+        }
+    }
+
+    /// Sends small files, beginning with one that the credit covers.
+    fn pack(&mut self, sequence: u64, left: u64, first: Opened) -> Step {
+        let mut frame = self.begin_entries(sequence, Form::Pack);
+        let (head, most) = (frame.len(), left.min(self.chunk));
+        let Work::Files(files) = &mut self.work else { return Step::NoCredit };
+        let mut next = Some(first);
+        let mut content = Vec::new();
+        while let Some(opened) = next.take() {
+            let fits = opened.attributes.size <= SMALL && (frame.len() - head) as u64 + opened.cost() <= most;
+            if !fits && frame.len() > head {
+                files.next = Some(opened);
+                break;
+            }
+            match opened.add_to(&mut frame, &mut content) {
+                Ok(()) => (self.files, self.bytes) = (self.files + 1, self.bytes + content.len() as u64),
+                Err(error) => {
+                    self.next = Some(failure(self.request, &opened.name, &error));
+                    break;
+                }
+            }
+            match files.open_next() {
+                Some(Ok(opened)) => next = Some(opened),
+                Some(Err((name, error))) => self.next = Some(failure(self.request, &name, &error)),
+                None => {}
+            }
+        }
+        match (frame.len() > head, self.next.take()) {
+            (false, Some(failed)) => Step::Told(failed),
+            (_, failed) => {
+                self.next = failed;
+                finish_entries(frame, head)
+            }
+        }
+    }
+}
+
+/// What a path stands for.
+fn kind_of(folder: &dyn Folder, path: &TreePath) -> Result<Kind, FileError> {
+    match path.split_last() {
+        Some((parent, name)) => Ok(folder.directory(&parent)?.attributes(name)?.kind),
+        None => Ok(Kind::Directory),
+    }
+}
+
+/// Tells that the path of a request is a directory, which is listed and not fetched.
+fn directory_begins(request: &Request) -> Vec<u8> {
+    let headers = Headers {
+        request: Some(request.number),
+        form: Form::Begin,
+        kind: Some(Kind::Directory),
+        ..Headers::default()
+    };
+    reply(&request.path, &headers)
+}
+
+/// Writes the length of the entries behind a frame's head.
+fn finish_entries(mut frame: Vec<u8>, head: usize) -> Step {
+    let len = frame.len() - head;
+    frame[head - 4..head].copy_from_slice(&(len as u32).to_be_bytes());
+    Step::Content(frame.into(), len as u64)
+}
+
+impl Files {
+    /// Opens the next file. Error: its name, and why it failed.
+    fn open_next(&mut self) -> Option<Result<Opened, (Vec<u8>, FileError)>> {
+        if let Some(opened) = self.next.take() {
+            return Some(Ok(opened));
+        }
+        let name = self.names.next()?;
+        Some(match self.open(&name) {
+            Ok((source, attributes)) => Ok(Opened { name, source, attributes }),
+            Err(error) => Err((name, error)),
+        })
+    }
+
+    fn open(&mut self, name: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError> {
+        let path = self.base.join(name)?;
+        let Some((parent, last)) = path.split_last() else {
+            return Err(FileError::new(Code::Invalid, "it is a directory"));
+        };
+        let directory = match self.directory.take().filter(|(known, _)| *known == parent) {
+            Some((_, directory)) => directory,
+            None => self.folder.directory(&parent)?,
+        };
+        let source = directory.open(last);
+        self.directory = Some((parent, directory));
+        let source = source?;
+        let attributes = source.attributes()?;
+        Ok((source, attributes))
+    }
+}
+
+impl Opened {
+    /// The most octets of its entry.
+    fn cost(&self) -> u64 {
+        self.attributes.size + self.name.len() as u64 + 80
+    }
+
+    /// Appends it as an entry of a pack. `content` is a buffer.
+    fn add_to(&self, frame: &mut Vec<u8>, content: &mut Vec<u8>) -> Result<(), FileError> {
+        // One octet more, to notice a file that grows.
+        content.resize(self.attributes.size as usize + 1, 0);
+        let len = self.source.read(0, content)?;
+        content.truncate(len);
+        if len as u64 != self.attributes.size {
+            return Err(FileError::new(Code::Changed, "the file was changed while it was read"));
+        }
+        let digest = *blake3::hash(content).as_bytes();
+        let entry = Entry {
+            kind: Kind::File,
+            name: &self.name,
+            size: self.attributes.size,
+            mtime_ns: self.attributes.mtime_ns,
+            mode: self.attributes.mode,
+            target: b"",
+            content: Some((&digest, content)),
+        };
+        put_entry(frame, &entry).map_err(|text| FileError::new(Code::Limit, text))
+    }
+}

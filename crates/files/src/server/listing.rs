@@ -1,0 +1,112 @@
+//! Walks a tree, a chunk of entries at a time.
+
+use crate::error::{Code, FileError};
+use crate::tree::{DEPTH_MAX, Directory, Kind, Names};
+use crate::wire::{Entry, put_entry};
+
+/// A walk that is under way.
+pub struct Walk {
+    /// The open directories, the deepest last, each with the length of its name.
+    stack: Vec<Level>,
+    /// The name of the current directory below the path of the request.
+    name: Vec<u8>,
+    /// The entry of a path that is no directory.
+    single: Option<Vec<u8>>,
+}
+
+struct Level {
+    directory: Box<dyn Directory>,
+    names: Names,
+    name_len: usize,
+}
+
+/// What a walk found.
+pub enum Found {
+    /// An entry was appended.
+    Entry,
+    /// A name that cannot be listed, and why.
+    Failed(Vec<u8>, FileError),
+    /// All was listed.
+    Nothing,
+}
+
+impl Walk {
+    /// Begins below a directory.
+    pub fn new(directory: Box<dyn Directory>) -> Result<Walk, FileError> {
+        let names = directory.names()?;
+        Ok(Walk { stack: vec![Level { directory, names, name_len: 0 }], name: Vec::new(), single: None })
+    }
+
+    /// Lists a path that is no directory, by an entry without a name. `directory`: the one that has it.
+    pub fn of_one(directory: &dyn Directory, name: &[u8]) -> Result<Walk, FileError> {
+        let mut entry = Vec::new();
+        put(&mut entry, directory, name, b"")?;
+        Ok(Walk { stack: Vec::new(), name: Vec::new(), single: Some(entry) })
+    }
+
+    /// Appends the next entry.
+    pub fn next(&mut self, into: &mut Vec<u8>) -> Found {
+        if let Some(entry) = self.single.take() {
+            into.extend_from_slice(&entry);
+            return Found::Entry;
+        }
+        let depth = self.stack.len();
+        loop {
+            let Some(level) = self.stack.last_mut() else { return Found::Nothing };
+            self.name.truncate(level.name_len);
+            match level.names.next() {
+                None => drop(self.stack.pop()),
+                Some(Err(error)) => {
+                    self.stack.pop();
+                    return Found::Failed(self.name.clone(), error);
+                }
+                Some(Ok(name)) => {
+                    if !self.name.is_empty() {
+                        self.name.push(b'/');
+                    }
+                    self.name.extend_from_slice(&name);
+                    return match self.add(&name, depth, into) {
+                        Ok(()) => Found::Entry,
+                        // It was removed since it was read.
+                        Err(error) if error.code == Code::NotFound => continue,
+                        Err(error) => Found::Failed(self.name.clone(), error),
+                    };
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, name: &[u8], depth: usize, into: &mut Vec<u8>) -> Result<(), FileError> {
+        let Some(level) = self.stack.last() else { return Ok(()) };
+        let kind = put(into, &*level.directory, name, &self.name)?;
+        if kind == Kind::Directory {
+            if depth >= DEPTH_MAX {
+                return Err(FileError::new(Code::Limit, "more than 256 directories deep"));
+            }
+            let directory = level.directory.directory(name)?;
+            let names = directory.names()?;
+            self.stack.push(Level { directory, names, name_len: self.name.len() });
+        }
+        Ok(())
+    }
+}
+
+/// Appends the entry of a name in a directory, which the client knows as `shown`.
+fn put(into: &mut Vec<u8>, directory: &dyn Directory, name: &[u8], shown: &[u8]) -> Result<Kind, FileError> {
+    let attributes = directory.attributes(name)?;
+    let target = match attributes.kind {
+        Kind::Link => directory.read_link(name)?,
+        _ => Vec::new(),
+    };
+    let entry = Entry {
+        kind: attributes.kind,
+        name: shown,
+        size: attributes.size,
+        mtime_ns: attributes.mtime_ns,
+        mode: attributes.mode,
+        target: &target,
+        content: None,
+    };
+    put_entry(into, &entry).map_err(|text| FileError::new(Code::Limit, text))?;
+    Ok(attributes.kind)
+}

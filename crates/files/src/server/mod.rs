@@ -1,0 +1,347 @@
+//! A server of files: one thread that receives, and workers that read files and send.
+//!
+//! Each client has a session. A session with something to do stands in a queue, and a worker lets it send one chunk;
+//! then it goes to the end of the queue. So clients take turns, and a slow disk holds up one worker at most.
+
+mod job;
+mod listing;
+mod mounts;
+mod session;
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pinnace_engine::{Body, Context, Frame, Outgoing, PollTarget, Socket, SocketType};
+use pinnace_eventloop::{Doorbell, EventLoop, Next, Task};
+
+use crate::error::{Error, FileError};
+use crate::tree::Folder;
+use crate::tree::disk::DiskFolder;
+use crate::wire::Message;
+use mounts::Mounts;
+use session::{Outlet, Session, Turn};
+
+/// The most octets of a frame from a client.
+const FRAME_MAX: u64 = 2 << 20;
+/// The most octets of a client's frames that wait for its session.
+const INBOX_MAX: usize = 8 << 20;
+/// The most octets of frames that wait to be written to a client which ignores its own credit.
+const UNSENT_MAX: u64 = 128 << 20;
+/// How often a session tries again whose connection has no room.
+const RETRY: Duration = Duration::from_millis(2);
+/// Frames that are received in one turn of the loop.
+const TURN: usize = 256;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Settings of a server.
+pub struct ServerBuilder {
+    mounts: Mounts,
+    endpoints: Vec<String>,
+    workers: usize,
+}
+
+/// A running server; it ends when this is dropped.
+pub struct Server {
+    endpoints: Vec<String>,
+    core: Arc<Core>,
+    workers: Vec<JoinHandle<()>>,
+    task: Option<pinnace_eventloop::Handle<Receiver>>,
+    /// Dropped after the task.
+    _events: EventLoop<Receiver>,
+    _context: Context,
+}
+
+impl ServerBuilder {
+    /// Serves a folder of this host below a virtual path such as `/data`. Errors: the folder cannot be opened, or
+    /// the path is invalid or has a folder.
+    pub fn folder(self, alias: &str, path: &Path) -> Result<ServerBuilder, Error> {
+        let at = |error: FileError| Error::File { path: path.display().to_string(), error };
+        let folder = DiskFolder::open(path).map_err(at)?;
+        self.mount(alias, Arc::new(folder)).map_err(at)
+    }
+
+    fn mount(mut self, alias: &str, folder: Arc<dyn Folder>) -> Result<ServerBuilder, FileError> {
+        self.mounts.add(alias.as_bytes(), folder)?;
+        Ok(self)
+    }
+
+    /// Listens at an endpoint.
+    pub fn bind(mut self, endpoint: &str) -> ServerBuilder {
+        self.endpoints.push(endpoint.to_owned());
+        self
+    }
+
+    /// How many threads read files.
+    pub fn workers(mut self, count: usize) -> ServerBuilder {
+        self.workers = count.max(1);
+        self
+    }
+
+    /// Starts the server. Errors: those of bind.
+    pub fn start(self) -> Result<Server, Error> {
+        let context = Context::new()?;
+        let events = EventLoop::start("files-server")?;
+        let socket = context.socket(SocketType::Router)?;
+        socket.configure(|options| {
+            options.linger = Some(Duration::ZERO);
+            // Credit limits what is under way; these limit peers that ignore it.
+            (options.sndhwm, options.rcvhwm) = (0, 0);
+            (options.snd_bytes, options.rcv_bytes) = (UNSENT_MAX, FRAME_MAX);
+            options.maxmsgsize = Some(FRAME_MAX);
+            (options.router_mandatory, options.router_handover) = (true, true);
+            options.heartbeat_ivl = Duration::from_secs(5);
+            // The session of a client whose connection is lost ends as if it had taken leave.
+            options.disconnect_msg = Some(Message::Kthxbai.to_frame());
+        })?;
+        let mut endpoints = Vec::new();
+        for endpoint in &self.endpoints {
+            socket.bind(endpoint)?;
+            endpoints.push(socket.last_endpoint()?);
+        }
+        let slot = events.slot();
+        slot.interest().add(PollTarget::Socket(socket), ())?;
+        let core = Arc::new(Core {
+            socket,
+            mounts: self.mounts,
+            sessions: Mutex::default(),
+            runnable: Mutex::default(),
+            wake: Condvar::new(),
+            blocked: Mutex::default(),
+            doorbell: slot.doorbell(),
+            sent: AtomicU64::new(0),
+        });
+        let workers = (0..self.workers).map(|number| {
+            let core = core.clone();
+            let work = move || core.work();
+            pinnace_sys::thread::start(&format!("files-{number}"), work)
+                .map_err(|_| Error::Socket(pinnace_engine::Error::NoMemory))
+        });
+        let workers = workers.collect::<Result<Vec<_>, _>>()?;
+        let task = Some(slot.run(Receiver { core: core.clone(), retry_at: None }));
+        Ok(Server { endpoints, core, workers, task, _events: events, _context: context })
+    }
+}
+
+impl Server {
+    pub fn builder() -> ServerBuilder {
+        let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 16);
+        ServerBuilder { mounts: Mounts::default(), endpoints: Vec::new(), workers }
+    }
+
+    /// Where it listens, with the ports that the system chose.
+    pub fn endpoints(&self) -> &[String] {
+        &self.endpoints
+    }
+
+    /// Octets of content that were sent to all clients.
+    pub fn sent_bytes(&self) -> u64 {
+        self.core.sent.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task = None;
+        lock(&self.core.runnable).is_closing = true;
+        self.core.wake.notify_all();
+        for worker in self.workers.drain(..) {
+            let _ = worker.join();
+        }
+        let _ = self.core.socket.close();
+    }
+}
+
+/// What the server's threads share.
+struct Core {
+    socket: Socket,
+    mounts: Mounts,
+    /// By the routing id.
+    sessions: Mutex<HashMap<Vec<u8>, Arc<Peer>>>,
+    runnable: Mutex<Runnable>,
+    wake: Condvar,
+    /// Sessions whose connection has no room.
+    blocked: Mutex<Vec<Arc<Peer>>>,
+    doorbell: Arc<Doorbell>,
+    /// Octets of content sent to all clients.
+    sent: AtomicU64,
+}
+
+#[derive(Default)]
+struct Runnable {
+    queue: VecDeque<Arc<Peer>>,
+    is_closing: bool,
+}
+
+/// A client with its session. The session's lock is held during its turn, the inbox's never for long.
+struct Peer {
+    id: Vec<u8>,
+    inbox: Mutex<Inbox>,
+    session: Mutex<Session>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    frames: VecDeque<Body>,
+    bytes: usize,
+    /// It stands in the queue, has its turn, or is blocked.
+    is_scheduled: bool,
+}
+
+impl Core {
+    fn schedule(&self, client: Arc<Peer>) {
+        lock(&self.runnable).queue.push_back(client);
+        self.wake.notify_one();
+    }
+
+    /// A worker's thread.
+    fn work(&self) {
+        loop {
+            let mut runnable = lock(&self.runnable);
+            let client = loop {
+                if runnable.is_closing {
+                    return;
+                }
+                match runnable.queue.pop_front() {
+                    Some(client) => break client,
+                    None => runnable = self.wake.wait(runnable).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            drop(runnable);
+            self.give_turn(client);
+        }
+    }
+
+    fn give_turn(&self, client: Arc<Peer>) {
+        let frames = {
+            let mut inbox = lock(&client.inbox);
+            inbox.bytes = 0;
+            std::mem::take(&mut inbox.frames)
+        };
+        let outlet = Connection { socket: self.socket, id: &client.id };
+        let turn = {
+            let mut session = lock(&client.session);
+            frames.iter().for_each(|frame| session.on_frame(frame, &self.mounts));
+            let turn = session.turn(&outlet);
+            self.sent.fetch_add(session.take_sent(), Ordering::Relaxed);
+            turn
+        };
+        match turn {
+            // This worker takes the next one of the queue itself, so none has to be woken.
+            Turn::More => lock(&self.runnable).queue.push_back(client),
+            Turn::Blocked => {
+                lock(&self.blocked).push(client);
+                self.doorbell.ring();
+            }
+            Turn::Idle => {
+                let mut inbox = lock(&client.inbox);
+                inbox.is_scheduled = !inbox.frames.is_empty();
+                if inbox.is_scheduled {
+                    drop(inbox);
+                    self.schedule(client);
+                }
+            }
+            Turn::Over => {
+                let mut sessions = lock(&self.sessions);
+                // A new one of the same name may have begun.
+                if sessions.get(&client.id).is_some_and(|known| Arc::ptr_eq(known, &client)) {
+                    sessions.remove(&client.id);
+                }
+            }
+        }
+    }
+
+    fn on_frame(&self, id: Vec<u8>, frame: Body) {
+        let client = lock(&self.sessions)
+            .entry(id)
+            .or_insert_with_key(|id| {
+                let (inbox, session) = Default::default();
+                Arc::new(Peer { id: id.clone(), inbox, session })
+            })
+            .clone();
+        let mut inbox = lock(&client.inbox);
+        if inbox.bytes + frame.len() > INBOX_MAX {
+            // It sends more than a client may; it is cut off when it next asks.
+            return;
+        }
+        inbox.bytes += frame.len();
+        inbox.frames.push_back(frame);
+        if !std::mem::replace(&mut inbox.is_scheduled, true) {
+            drop(inbox);
+            self.schedule(client);
+        }
+    }
+}
+
+/// The way to one client.
+struct Connection<'a> {
+    socket: Socket,
+    id: &'a [u8],
+}
+
+impl Outlet for Connection<'_> {
+    fn send(&self, frame: Body) -> Result<(), Body> {
+        let mut frames = [Outgoing::Bytes(self.id), Outgoing::Body(frame.clone())];
+        match self.socket.send_message(&mut frames, false) {
+            Err(pinnace_engine::Error::WouldBlock) => Err(frame),
+            // A client that is gone needs nothing more; its session ends with the notice of that.
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Receives for all sessions.
+struct Receiver {
+    core: Arc<Core>,
+    /// When blocked sessions are scheduled again.
+    retry_at: Option<Instant>,
+}
+
+impl Task for Receiver {
+    type Token = ();
+    type Command = ();
+
+    fn on_ready(&mut self, (): ()) {
+        for _ in 0..TURN {
+            let mut frames: Vec<Body> = Vec::with_capacity(2);
+            let received = self.core.socket.recv_frames(false, &mut |frame| frames.push(taken(frame)));
+            if received.is_err() {
+                return;
+            }
+            let mut frames = frames.into_iter();
+            if let (Some(id), Some(frame), None) = (frames.next(), frames.next(), frames.next()) {
+                self.core.on_frame(id.to_vec(), frame);
+            }
+        }
+    }
+
+    fn on_command(&mut self, (): ()) {}
+
+    fn work(&mut self) -> Next {
+        if lock(&self.core.blocked).is_empty() {
+            return Next::Wait(None);
+        }
+        let (now, retry_at) = (Instant::now(), *self.retry_at.get_or_insert_with(|| Instant::now() + RETRY));
+        if now < retry_at {
+            return Next::Wait(Some(retry_at));
+        }
+        self.retry_at = None;
+        let blocked = std::mem::take(&mut *lock(&self.core.blocked));
+        blocked.into_iter().for_each(|client| self.core.schedule(client));
+        Next::Wait(None)
+    }
+}
+
+/// The bytes of a frame; those of a large one are not copied.
+pub(crate) fn taken(frame: Frame<'_>) -> Body {
+    match frame {
+        Frame::Body { body, .. } => body.take().unwrap_or_else(|| Vec::new().into()),
+        Frame::Bytes { data, .. } => data.to_vec().into(),
+    }
+}

@@ -1,0 +1,93 @@
+//! Which folder a virtual path belongs to.
+
+use std::sync::Arc;
+
+use crate::error::{Code, FileError};
+use crate::tree::{Folder, TreePath};
+
+/// A folder with its virtual path.
+#[derive(Clone)]
+pub struct Mount {
+    /// Begins with a slash and does not end with one; empty: the root of all paths.
+    alias: Vec<u8>,
+    pub folder: Arc<dyn Folder>,
+}
+
+/// The mounts of a server.
+#[derive(Clone, Default)]
+pub struct Mounts(Vec<Mount>);
+
+impl Mounts {
+    /// Adds a folder. `alias`: a virtual path. Errors: Invalid, the path is no virtual path, or has a folder.
+    pub fn add(&mut self, alias: &[u8], folder: Arc<dyn Folder>) -> Result<(), FileError> {
+        let inner = alias.strip_prefix(b"/").ok_or_else(no_slash)?;
+        let path = TreePath::parse(inner.strip_suffix(b"/").unwrap_or(inner))?;
+        let alias = if path.is_empty() { Vec::new() } else { [b"/", path.as_bytes()].concat() };
+        if self.0.iter().any(|mount| mount.alias == alias) {
+            return Err(FileError::new(Code::Invalid, "two folders have the same alias"));
+        }
+        self.0.push(Mount { alias, folder });
+        // The longest alias that matches is to be found first.
+        self.0.sort_by_key(|mount| std::cmp::Reverse(mount.alias.len()));
+        Ok(())
+    }
+
+    /// The mount of a virtual path, and the path below it. Errors: Invalid, NotFound.
+    pub fn resolve(&self, path: &[u8]) -> Result<(&Mount, TreePath), FileError> {
+        let inner = path.strip_prefix(b"/").ok_or_else(no_slash)?;
+        // Checked as a whole, so that no alias is left by `..`.
+        let inner = inner.strip_suffix(b"/").unwrap_or(inner);
+        TreePath::parse(inner)?;
+        let path = &path[..inner.len() + 1];
+        for mount in &self.0 {
+            match path.strip_prefix(&mount.alias[..]) {
+                Some(b"" | b"/") => return Ok((mount, TreePath::default())),
+                Some([b'/', below @ ..]) => return Ok((mount, TreePath::parse(below)?)),
+                _ => {}
+            }
+        }
+        Err(FileError::new(Code::NotFound, "no folder is served at this path"))
+    }
+}
+
+fn no_slash() -> FileError {
+    FileError::new(Code::Invalid, "a virtual path begins with a slash")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Directory;
+
+    struct Nothing;
+
+    impl Folder for Nothing {
+        fn directory(&self, _: &TreePath) -> Result<Box<dyn Directory>, FileError> {
+            Err(no_slash())
+        }
+    }
+
+    #[test]
+    fn the_longest_alias_counts() {
+        let mut mounts = Mounts::default();
+        for alias in ["/", "/a", "/a/b/"] {
+            mounts.add(alias.as_bytes(), Arc::new(Nothing)).unwrap();
+        }
+        let below = |path: &str| {
+            let (mount, below) = mounts.resolve(path.as_bytes()).unwrap();
+            (String::from_utf8(mount.alias.clone()).unwrap(), below.to_string())
+        };
+        for (path, alias, rest) in [
+            ("/", "", ""),
+            ("/x/y", "", "x/y"),
+            ("/a", "/a", ""),
+            ("/ab", "", "ab"),
+            ("/a/b/c/", "/a/b", "c"),
+        ] {
+            assert_eq!(below(path), (alias.to_owned(), rest.to_owned()), "{path}");
+        }
+        assert!(mounts.resolve(b"/a/../x").is_err());
+        assert!(mounts.resolve(b"a").is_err());
+        assert!(mounts.add(b"/a/", Arc::new(Nothing)).is_err());
+    }
+}

@@ -1,0 +1,292 @@
+//! A file on its way in: written beside its place, verified group by group, and put in its place when it is whole.
+//!
+//! Until then its octets are in `.NAME.part`. Of a file with several blocks, `.NAME.part.blocks` tells which have
+//! arrived ([`sidecar`](super::sidecar)), so that a later transfer goes on there.
+
+use pinnace_stream::RangeSet;
+
+use super::digest::{
+    BLOCK, Digest, GROUP, GroupHasher, Value, ValueTree, block_value, group_value, groups_of,
+};
+use super::sidecar;
+use crate::error::{Code, FileError};
+use crate::tree::{Directory, Target};
+use crate::wire::{Cheezburger, DIGEST, Headers};
+
+/// What is announced of a file before its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Announced {
+    pub size: u64,
+    pub mtime_ns: i64,
+    pub mode: u32,
+    /// Names the version, for the server that gave it.
+    pub tag: Vec<u8>,
+}
+
+/// The part of a file that an earlier transfer has left, locked for this one.
+pub struct Part {
+    target: Box<dyn Target>,
+    sidecar: Option<sidecar::Sidecar>,
+}
+
+/// A file that is received.
+pub struct IncomingFile {
+    target: Box<dyn Target>,
+    blocks: Option<BlockLog>,
+    name: Vec<u8>,
+    announced: Announced,
+    hasher: GroupHasher,
+    tree: ValueTree,
+    /// The groups that arrived, counted from 1.
+    done: RangeSet,
+    /// Octets that were written, and are in no recorded block.
+    unrecorded: u64,
+}
+
+/// What became of a chunk.
+pub struct Written {
+    /// Octets, also of earlier chunks, that a later transfer does not need again.
+    pub recorded: u64,
+    /// The offset of the first group that is not as it was announced.
+    pub wrong_at: Option<u64>,
+}
+
+/// The sidecar, as it is written.
+struct BlockLog {
+    target: Box<dyn Target>,
+    len: u64,
+}
+
+impl Part {
+    /// Opens the part of a file, or creates it. Error: Denied, another transfer writes it.
+    pub fn open(directory: &dyn Directory, name: &[u8]) -> Result<Part, FileError> {
+        let target = directory.create(&part_name(name))?;
+        if !target.try_lock()? {
+            return Err(FileError::new(Code::Denied, "another transfer writes this file"));
+        }
+        Ok(Part { target, sidecar: read_sidecar(directory, name) })
+    }
+
+    /// The file that it is a part of.
+    pub fn announced(&self) -> Option<&Announced> {
+        self.sidecar.as_ref().map(|sidecar| &sidecar.announced)
+    }
+}
+
+fn read_sidecar(directory: &dyn Directory, name: &[u8]) -> Option<sidecar::Sidecar> {
+    let source = directory.open(&blocks_name(name)).ok()?;
+    let len = usize::try_from(source.attributes().ok()?.size).ok()?;
+    let mut octets = Vec::new();
+    octets.try_reserve(len).ok()?;
+    octets.resize(len, 0);
+    let read = source.read(0, &mut octets).ok()?;
+    sidecar::read(&octets[..read])
+}
+
+impl IncomingFile {
+    /// Begins a file, with what the part has of it. Error: NoRoom, before any octet is written.
+    pub fn begin(
+        directory: &dyn Directory,
+        name: &[u8],
+        part: Part,
+        announced: Announced,
+    ) -> Result<IncomingFile, FileError> {
+        let Part { target, sidecar } = part;
+        let (size, tree) = (announced.size, ValueTree::new(announced.size));
+        let mut file = IncomingFile {
+            target,
+            blocks: None,
+            name: name.to_vec(),
+            hasher: GroupHasher::new(0, size),
+            tree,
+            done: RangeSet::default(),
+            unrecorded: 0,
+            announced,
+        };
+        let known = sidecar.filter(|known| known.announced == file.announced);
+        match &known {
+            Some(known) => file.verify_part(&known.blocks)?,
+            None => file.target.set_len(0)?,
+        }
+        file.target.allocate(size)?;
+        if size > BLOCK {
+            file.blocks =
+                Some(BlockLog::open(directory, name, &file.announced, known.map(|known| known.len))?);
+        }
+        Ok(file)
+    }
+
+    /// Reads what the part has, and believes the blocks that have the recorded value.
+    fn verify_part(&mut self, blocks: &[(u64, Value)]) -> Result<(), FileError> {
+        let mut octets = vec![0; BLOCK as usize];
+        for (block, value) in blocks {
+            let Some(offset) = block.checked_mul(BLOCK).filter(|at| at + BLOCK <= self.announced.size) else {
+                continue;
+            };
+            let first = offset / GROUP + 1;
+            let is_new = !self.done.contains(first);
+            if is_new
+                && self.target.read(offset, &mut octets)? == octets.len()
+                && block_value(*block, &octets) == *value
+            {
+                self.tree.add_block(*block, *value);
+                self.done.add(first, first + BLOCK / GROUP - 1);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn size(&self) -> u64 {
+        self.announced.size
+    }
+
+    pub fn announced(&self) -> &Announced {
+        &self.announced
+    }
+
+    /// The parts that are missing, as offsets: first, and end.
+    pub fn missing(&self) -> Vec<(u64, u64)> {
+        let (groups, mut missing, mut next) = (groups_of(self.announced.size), Vec::new(), 1);
+        for (first, last) in self.done.iter().chain([(groups + 1, groups + 1)]) {
+            if next < first {
+                missing.push(((next - 1) * GROUP, ((first - 1) * GROUP).min(self.announced.size)));
+            }
+            next = last + 1;
+        }
+        missing
+    }
+
+    /// Returns true if nothing has arrived.
+    pub fn is_empty(&self) -> bool {
+        self.done.last() == 0
+    }
+
+    /// Verifies a chunk and writes it. A group with another value than announced stays missing. Errors: those of
+    /// writing; Invalid, the chunk is outside the file, or does not begin where a group does.
+    pub fn write(&mut self, burger: &Cheezburger<'_>, headers: &Headers) -> Result<Written, FileError> {
+        let (offset, len) = (burger.offset, burger.chunk.len() as u64);
+        if offset.checked_add(len).is_none_or(|end| end > self.announced.size) {
+            return Err(FileError::new(Code::Invalid, "a chunk beyond the end of the file"));
+        }
+        if offset != self.hasher.offset() {
+            if !offset.is_multiple_of(GROUP) {
+                return Err(FileError::new(Code::Invalid, "a chunk that does not begin a group"));
+            }
+            self.hasher = GroupHasher::new(offset, self.announced.size);
+        }
+        let mut values = Vec::with_capacity(headers.groups.len() / DIGEST);
+        if self.announced.size == 0 {
+            values.push((0, group_value(0, b"", 0)));
+        }
+        self.hasher.update(burger.chunk, |index, value| values.push((index, value)));
+        self.target.write(offset, burger.chunk)?;
+        self.unrecorded += len;
+        let (mut announced, mut wrong, mut recorded) = (headers.groups.chunks_exact(DIGEST), None, 0);
+        for (index, value) in values {
+            if announced.next() != Some(&value[..]) {
+                wrong = wrong.or(Some(index));
+            } else if !self.done.contains(index + 1) {
+                self.done.add(index + 1, index + 1);
+                if let Some((block, value)) = self.tree.add(index, value) {
+                    recorded += self.record(block, &value)?;
+                }
+            }
+        }
+        if self.blocks.is_none() {
+            recorded = std::mem::take(&mut self.unrecorded);
+        }
+        Ok(Written { recorded, wrong_at: wrong.map(|index| index * GROUP) })
+    }
+
+    /// Records a block. Returns how many octets are recorded with it.
+    fn record(&mut self, block: u64, value: &Value) -> Result<u64, FileError> {
+        let Some(blocks) = &mut self.blocks else { return Ok(0) };
+        let record = sidecar::record(block, value);
+        blocks.target.write(blocks.len, &record)?;
+        blocks.len += record.len() as u64;
+        // What was written of the next block is not.
+        let beyond = self.hasher.offset().saturating_sub((block + 1) * BLOCK).min(self.unrecorded);
+        Ok(std::mem::replace(&mut self.unrecorded, beyond) - beyond)
+    }
+
+    /// Octets whose credit was not returned.
+    pub fn unrecorded(&self) -> u64 {
+        self.unrecorded
+    }
+
+    /// Puts the whole file in its place. `digest`: what the sender announced. `sync`: first, its octets go to the disk.
+    /// Error: Corrupt, it has another digest.
+    pub fn finish(
+        self,
+        directory: &dyn Directory,
+        digest: Option<Digest>,
+        sync: bool,
+    ) -> Result<Digest, FileError> {
+        let own = self
+            .tree
+            .digest()
+            .ok_or_else(|| FileError::new(Code::Corrupt, "parts of the file are missing"))?;
+        if digest.is_some_and(|announced| announced != own) {
+            return Err(FileError::new(Code::Corrupt, "the file has another digest than was announced"));
+        }
+        self.target.set_len(self.announced.size)?;
+        self.target.set_attributes(self.announced.mtime_ns, self.announced.mode)?;
+        if sync {
+            self.target.sync()?;
+        }
+        directory.rename(&part_name(&self.name), &self.name)?;
+        if self.blocks.is_some() {
+            directory.remove_file(&blocks_name(&self.name))?;
+        }
+        if sync {
+            directory.sync()?;
+        }
+        Ok(own)
+    }
+}
+
+impl BlockLog {
+    /// `known`: the octets of the sidecar to keep.
+    fn open(
+        directory: &dyn Directory,
+        name: &[u8],
+        announced: &Announced,
+        known: Option<u64>,
+    ) -> Result<BlockLog, FileError> {
+        let target = directory.create(&blocks_name(name))?;
+        let len = match known {
+            Some(len) => len,
+            None => {
+                let head = sidecar::head(announced);
+                target.set_len(0)?;
+                target.write(0, &head)?;
+                head.len() as u64
+            }
+        };
+        // Behind the last whole record there may be a torn one.
+        target.set_len(len)?;
+        Ok(BlockLog { target, len })
+    }
+}
+
+/// Returns true if an earlier transfer has left blocks of a file.
+pub fn has_part(directory: &dyn Directory, name: &[u8]) -> bool {
+    directory.attributes(&blocks_name(name)).is_ok()
+}
+
+/// The name of a file's part, beside it.
+pub fn part_name(name: &[u8]) -> Vec<u8> {
+    beside(name, b".part")
+}
+
+fn blocks_name(name: &[u8]) -> Vec<u8> {
+    beside(name, b".part.blocks")
+}
+
+fn beside(name: &[u8], suffix: &[u8]) -> Vec<u8> {
+    let beside = [b".", name, suffix].concat();
+    match beside.len() <= 255 {
+        true => beside,
+        false => [b".", blake3::hash(name).to_hex().as_bytes(), suffix].concat(),
+    }
+}

@@ -1,0 +1,206 @@
+//! A file on its way out: one frame for each chunk, with the values of the groups that end in it.
+
+use pinnace_engine::Body;
+
+use super::digest::{Digest, GROUP, GroupHasher, ValueTree, group_value, groups_of};
+use crate::error::{Code, FileError};
+use crate::tree::{Attributes, Source};
+use crate::wire::{Cheezburger, DIGEST, Form, Headers};
+
+/// A file that is sent.
+pub struct OutgoingFile {
+    source: Box<dyn Source>,
+    attributes: Attributes,
+    /// The virtual path, as the frames name it.
+    filename: Vec<u8>,
+    request: u32,
+    /// What is still to be sent, as offsets; the last range first.
+    ranges: Vec<(u64, u64)>,
+    hasher: GroupHasher,
+    /// The values of the groups that were read.
+    tree: ValueTree,
+    /// Where the tree has gaps: a part of the file only is sent.
+    is_part: bool,
+}
+
+/// A chunk's frame, and how many octets of the file it has.
+pub struct Chunk {
+    pub frame: Body,
+    pub len: u64,
+    pub is_last: bool,
+}
+
+impl OutgoingFile {
+    /// `ranges`: the parts to send; empty: all. They are extended to whole groups.
+    pub fn new(
+        source: Box<dyn Source>,
+        filename: &[u8],
+        request: u32,
+        ranges: &[(u64, u64)],
+    ) -> Result<OutgoingFile, FileError> {
+        let attributes = source.attributes()?;
+        let size = attributes.size;
+        let mut whole: Vec<(u64, u64)> = Vec::new();
+        for (first, end) in ranges {
+            let (first, end) = (first / GROUP * GROUP, end.div_ceil(GROUP).saturating_mul(GROUP).min(size));
+            match whole.last_mut() {
+                Some((_, last)) if first <= *last => *last = end.max(*last),
+                _ if first < end => whole.push((first, end)),
+                _ => {}
+            }
+        }
+        if ranges.is_empty() {
+            whole.push((0, size));
+        }
+        whole.reverse();
+        let first = whole.last().map_or(0, |range| range.0);
+        let is_part = !ranges.is_empty();
+        let (hasher, tree) = (GroupHasher::new(first, size), ValueTree::new(size));
+        Ok(OutgoingFile {
+            source,
+            attributes,
+            filename: filename.to_vec(),
+            request,
+            ranges: whole,
+            hasher,
+            tree,
+            is_part,
+        })
+    }
+
+    /// The frame that goes before the chunks.
+    pub fn begin(&self) -> Vec<u8> {
+        let headers = Headers {
+            request: Some(self.request),
+            form: Form::Begin,
+            kind: Some(self.attributes.kind),
+            size: Some(self.attributes.size),
+            mtime_ns: Some(self.attributes.mtime_ns),
+            mode: Some(self.attributes.mode),
+            tag: self.attributes.tag.to_vec(),
+            ..Headers::default()
+        };
+        let mut frame = Vec::new();
+        Cheezburger::new(0, &self.filename, headers.write().hash()).write_head(&mut frame, 0);
+        frame
+    }
+
+    /// How many octets are still to be sent.
+    pub fn remaining(&self) -> u64 {
+        self.ranges.iter().map(|(first, end)| end - first).sum()
+    }
+
+    pub fn filename(&self) -> &[u8] {
+        &self.filename
+    }
+
+    /// The head of a chunk's frame.
+    fn head(&self, sequence: u64, (first, end): (u64, u64), eof: bool, headers: &Headers) -> Vec<u8> {
+        let headers = headers.write();
+        let burger =
+            Cheezburger { offset: first, eof, ..Cheezburger::new(sequence, &self.filename, headers.hash()) };
+        let mut head = Vec::new();
+        burger.write_head(&mut head, (end - first) as usize);
+        head
+    }
+
+    /// Reads the next chunk, of at most `most` octets, which is not 0. Errors: those of reading; Changed, the file has
+    /// another size or version than at the beginning.
+    pub fn next_chunk(&mut self, sequence: u64, most: u64) -> Result<Chunk, FileError> {
+        let (first, end) = self.ranges.last().copied().unwrap_or((0, 0));
+        let mut len = most.min(end - first);
+        if len >= GROUP && first + len < end {
+            // Whole groups, so that each is hashed at once.
+            len -= (first + len) % GROUP;
+        }
+        let is_last = first + len == end && self.ranges.len() <= 1;
+        // Known before the octets are read, so that these are read to their place.
+        let ended = match first + len == end && end == self.attributes.size {
+            true => groups_of(end) - first / GROUP,
+            false => (first + len) / GROUP - first / GROUP,
+        };
+        let headers = Headers {
+            request: Some(self.request),
+            groups: vec![0; ended as usize * DIGEST],
+            digest: is_last.then_some(Digest::default()),
+            ..Headers::default()
+        };
+        let range = (first, first + len);
+        let head = self.head(sequence, range, is_last, &headers);
+        let no_memory = |_| FileError::new(Code::Limit, "out of memory");
+        let mut frame = Body::with_len(head.len() + len as usize).map_err(no_memory)?;
+        let bytes = frame.as_mut().unwrap_or_default();
+        let (to_head, chunk) = bytes.split_at_mut(head.len());
+        if self.source.read(first, chunk)? != chunk.len() {
+            return Err(changed());
+        }
+        let values = self.hash(chunk);
+        debug_assert_eq!(values.len(), headers.groups.len());
+        let headers = Headers { groups: values, digest: self.finish(is_last)?, ..headers };
+        to_head.copy_from_slice(&self.head(sequence, range, is_last, &headers));
+        self.advance(first + len);
+        Ok(Chunk { frame, len, is_last })
+    }
+
+    /// The values of the groups that the chunk completes.
+    fn hash(&mut self, chunk: &[u8]) -> Vec<u8> {
+        let mut values = Vec::with_capacity((chunk.len() as u64 / GROUP + 1) as usize * DIGEST);
+        let tree = &mut self.tree;
+        let mut keep = |index, value| {
+            tree.add(index, value);
+            values.extend_from_slice(&value);
+        };
+        if self.attributes.size == 0 {
+            keep(0, group_value(0, &[], 0));
+        }
+        self.hasher.update(chunk, keep);
+        values
+    }
+
+    fn advance(&mut self, offset: u64) {
+        if self.ranges.last().is_some_and(|range| range.1 == offset) {
+            self.ranges.pop();
+            if let Some((first, _)) = self.ranges.last() {
+                self.hasher = GroupHasher::new(*first, self.attributes.size);
+            }
+        } else if let Some(range) = self.ranges.last_mut() {
+            range.0 = offset;
+        }
+    }
+
+    /// After the last chunk: checks that the file is still the same version. Returns its digest.
+    fn finish(&mut self, is_last: bool) -> Result<Option<Digest>, FileError> {
+        if !is_last {
+            return Ok(None);
+        }
+        if self.is_part {
+            self.hash_rest()?;
+        }
+        if self.source.attributes()?.tag != self.attributes.tag {
+            return Err(changed());
+        }
+        Ok(self.tree.digest())
+    }
+
+    /// Reads the groups that were not sent.
+    fn hash_rest(&mut self) -> Result<(), FileError> {
+        let (size, mut known) = (self.attributes.size, ValueTree::new(self.attributes.size));
+        let mut buffer = vec![0; 16 * GROUP as usize];
+        let mut hasher = GroupHasher::new(0, size);
+        while hasher.offset() < size {
+            let len = (size - hasher.offset()).min(buffer.len() as u64) as usize;
+            if self.source.read(hasher.offset(), &mut buffer[..len])? != len {
+                return Err(changed());
+            }
+            hasher.update(&buffer[..len], |index, value| {
+                known.add(index, value);
+            });
+        }
+        self.tree = known;
+        Ok(())
+    }
+}
+
+fn changed() -> FileError {
+    FileError::new(Code::Changed, "the file was changed while it was read")
+}

@@ -1,0 +1,254 @@
+//! Folders on this host's file systems.
+//!
+//! Every path is resolved below the folder's descriptor by openat2(2), which follows no link and leaves the folder
+//! nowhere. Kernels and sandboxes without it get one openat(2) for each name, with O_NOFOLLOW.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{
+    self, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, Timespec,
+    Timestamps,
+};
+use rustix::io::Errno;
+
+use super::{Attributes, Directory, Folder, Kind, Names, Source, Tag, Target, TreePath};
+use crate::error::{Code, FileError};
+
+/// A folder of this host.
+pub struct DiskFolder(OwnedFd);
+
+impl DiskFolder {
+    /// Opens a folder. `path` itself may lead over links.
+    pub fn open(path: &Path) -> Result<DiskFolder, FileError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(DiskFolder(fs::open(path, flags, Mode::empty())?))
+    }
+}
+
+impl Folder for DiskFolder {
+    fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
+        let path = if path.is_empty() { b"." } else { path.as_bytes() };
+        Ok(Box::new(DiskDirectory(open_beneath(self.0.as_fd(), path, DIRECTORY)?)))
+    }
+}
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Opens a path of several names below a directory.
+fn open_beneath(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+    match fs::openat2(&root, path, flags, Mode::empty(), resolve) {
+        Err(Errno::NOSYS | Errno::PERM) => open_stepwise(root, path, flags),
+        // EAGAIN: a rename elsewhere may have disturbed it.
+        Err(Errno::AGAIN) => fs::openat2(&root, path, flags, Mode::empty(), resolve),
+        outcome => outcome,
+    }
+}
+
+fn open_stepwise(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut names = path.split(|octet| *octet == b'/');
+    let last = names.next_back().unwrap_or(b".");
+    let mut at = rustix::io::fcntl_dupfd_cloexec(root, 0)?;
+    for name in names {
+        at = fs::openat(
+            &at,
+            name,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+    }
+    fs::openat(&at, last, flags | OFlags::NOFOLLOW, Mode::empty())
+}
+
+struct DiskDirectory(OwnedFd);
+
+fn attributes_of(stat: &Stat) -> Result<Attributes, FileError> {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        _ => return Err(FileError::new(Code::NotPlain, "not a regular file, directory or symbolic link")),
+    };
+    let size = if kind == Kind::File { stat.st_size as u64 } else { 0 };
+    let nanoseconds =
+        |seconds: i64, part: u64| seconds.saturating_mul(1_000_000_000).saturating_add(part as i64);
+    let mtime_ns = nanoseconds(stat.st_mtime, stat.st_mtime_nsec);
+    let ctime_ns = nanoseconds(stat.st_ctime, stat.st_ctime_nsec);
+    let identity = [stat.st_dev, stat.st_ino, stat.st_size as u64, mtime_ns as u64, ctime_ns as u64];
+    let mut tag = Tag::default();
+    let octets: Vec<u8> = identity.iter().flat_map(|part| part.to_ne_bytes()).collect();
+    tag.copy_from_slice(&blake3::hash(&octets).as_bytes()[..16]);
+    Ok(Attributes { kind, size, mtime_ns, mode: stat.st_mode & 0o7777, tag })
+}
+
+impl Directory for DiskDirectory {
+    fn names(&self) -> Result<Names, FileError> {
+        let entries = Dir::read_from(&self.0)?;
+        Ok(Box::new(entries.filter_map(|entry| match entry {
+            Ok(entry) => {
+                let name = entry.file_name().to_bytes();
+                (name != b"." && name != b"..").then(|| Ok(name.to_vec()))
+            }
+            Err(errno) => Some(Err(errno.into())),
+        })))
+    }
+
+    fn attributes(&self, name: &[u8]) -> Result<Attributes, FileError> {
+        attributes_of(&fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    fn directory(&self, name: &[u8]) -> Result<Box<dyn Directory>, FileError> {
+        Ok(Box::new(DiskDirectory(open_beneath(&self.0, name, DIRECTORY)?)))
+    }
+
+    fn open(&self, name: &[u8]) -> Result<Box<dyn Source>, FileError> {
+        // A device is not opened: that alone may have an effect.
+        let found = self.attributes(name)?;
+        if found.kind != Kind::File {
+            return Err(FileError::new(Code::NotPlain, "not a regular file"));
+        }
+        // O_NONBLOCK: a pipe that has taken its place is not waited for.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        DiskFile::checked(fs::openat(&self.0, name, flags, Mode::empty())?)
+    }
+
+    fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError> {
+        Ok(fs::readlinkat(&self.0, name, Vec::new())?.into_bytes())
+    }
+
+    fn make_directory(&self, name: &[u8], mode: u32) -> Result<(), FileError> {
+        Ok(fs::mkdirat(&self.0, name, Mode::from_raw_mode(mode | 0o700))?)
+    }
+
+    fn make_link(&self, name: &[u8], target: &[u8]) -> Result<(), FileError> {
+        match fs::symlinkat(target, &self.0, name) {
+            Err(Errno::EXIST) if self.attributes(name)?.kind != Kind::Directory => {
+                fs::unlinkat(&self.0, name, AtFlags::empty())?;
+                Ok(fs::symlinkat(target, &self.0, name)?)
+            }
+            outcome => Ok(outcome?),
+        }
+    }
+
+    fn create(&self, name: &[u8]) -> Result<Box<dyn Target>, FileError> {
+        let flags = OFlags::RDWR
+            | OFlags::CREATE
+            | OFlags::NONBLOCK
+            | OFlags::NOCTTY
+            | OFlags::NOFOLLOW
+            | OFlags::CLOEXEC;
+        let file = DiskFile(fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600))?);
+        match file.attributes()?.kind {
+            Kind::File => Ok(Box::new(file)),
+            _ => Err(FileError::new(Code::NotPlain, "not a regular file")),
+        }
+    }
+
+    fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), FileError> {
+        Ok(fs::renameat(&self.0, from, &self.0, to)?)
+    }
+
+    fn remove_file(&self, name: &[u8]) -> Result<(), FileError> {
+        Ok(fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    fn remove_directory(&self, name: &[u8]) -> Result<(), FileError> {
+        Ok(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
+    fn set_attributes(&self, name: &[u8], mtime_ns: i64, mode: u32) -> Result<(), FileError> {
+        let at = open_beneath(
+            &self.0,
+            name,
+            OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        )?;
+        DiskFile(at).set_attributes(mtime_ns, mode)
+    }
+
+    fn sync(&self) -> Result<(), FileError> {
+        Ok(fs::fsync(&self.0)?)
+    }
+}
+
+/// An open file.
+struct DiskFile(OwnedFd);
+
+impl DiskFile {
+    fn checked(file: OwnedFd) -> Result<Box<dyn Source>, FileError> {
+        let file = DiskFile(file);
+        match file.attributes()?.kind {
+            Kind::File => Ok(Box::new(file)),
+            _ => Err(FileError::new(Code::NotPlain, "not a regular file")),
+        }
+    }
+}
+
+impl Source for DiskFile {
+    fn attributes(&self) -> Result<Attributes, FileError> {
+        attributes_of(&fs::fstat(&self.0)?)
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, FileError> {
+        let mut done = 0;
+        while done < into.len() {
+            match rustix::io::pread(&self.0, &mut into[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl Target for DiskFile {
+    fn allocate(&self, size: u64) -> Result<(), FileError> {
+        if size == 0 {
+            return Ok(());
+        }
+        match fs::fallocate(&self.0, FallocateFlags::KEEP_SIZE, 0, size) {
+            // The file system cannot reserve room.
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            outcome => Ok(outcome?),
+        }
+    }
+
+    fn write(&self, mut offset: u64, mut octets: &[u8]) -> Result<(), FileError> {
+        while !octets.is_empty() {
+            match rustix::io::pwrite(&self.0, octets, offset) {
+                Ok(written) => (offset, octets) = (offset + written as u64, &octets[written..]),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, size: u64) -> Result<(), FileError> {
+        Ok(fs::ftruncate(&self.0, size)?)
+    }
+
+    fn set_attributes(&self, mtime_ns: i64, mode: u32) -> Result<(), FileError> {
+        fs::fchmod(&self.0, Mode::from_raw_mode(mode & 0o7777))?;
+        let omit = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT as _ };
+        let modified = Timespec {
+            tv_sec: mtime_ns.div_euclid(1_000_000_000) as _,
+            tv_nsec: mtime_ns.rem_euclid(1_000_000_000) as _,
+        };
+        Ok(fs::futimens(&self.0, &Timestamps { last_access: omit, last_modification: modified })?)
+    }
+
+    fn sync(&self) -> Result<(), FileError> {
+        Ok(fs::fdatasync(&self.0)?)
+    }
+
+    fn try_lock(&self) -> Result<bool, FileError> {
+        match fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            outcome => Ok(outcome.map(|()| true)?),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Folders of files, seen from a root that no path leaves.
+//!
+//! The traits are what transfers need of a file system; [`disk`] is the kernel's.
+
+pub mod discard;
+pub mod disk;
+mod path;
+
+pub use path::{DEPTH_MAX, TreePath};
+
+use crate::error::FileError;
+pub use crate::wire::Kind;
+
+/// What is known of a name without opening it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attributes {
+    pub kind: Kind,
+    /// Octets of a file; 0 for others.
+    pub size: u64,
+    pub mtime_ns: i64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Differs if the file was changed or replaced.
+    pub tag: Tag,
+}
+
+/// Names the version of a file on its host.
+pub type Tag = [u8; 16];
+
+/// A directory below a folder, or the folder itself.
+pub trait Directory: Send {
+    /// The names in it, without `.` and `..`, in no order.
+    fn names(&self) -> Result<Names, FileError>;
+
+    /// Of a name, which may be a link. Error: NotPlain for devices, pipes and sockets.
+    fn attributes(&self, name: &[u8]) -> Result<Attributes, FileError>;
+
+    /// Error: NotPlain if it is a link.
+    fn directory(&self, name: &[u8]) -> Result<Box<dyn Directory>, FileError>;
+
+    /// Opens a file for reading. Error: NotPlain if it is no regular file.
+    fn open(&self, name: &[u8]) -> Result<Box<dyn Source>, FileError>;
+
+    /// Where a link leads.
+    fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError>;
+
+    fn make_directory(&self, name: &[u8], mode: u32) -> Result<(), FileError>;
+
+    /// Makes a symbolic link; one of the same name is replaced.
+    fn make_link(&self, name: &[u8], target: &[u8]) -> Result<(), FileError>;
+
+    /// Opens a file for reading and writing, and creates it if needed.
+    fn create(&self, name: &[u8]) -> Result<Box<dyn Target>, FileError>;
+
+    /// Gives a file another name, and replaces the file that had it.
+    fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), FileError>;
+
+    fn remove_file(&self, name: &[u8]) -> Result<(), FileError>;
+
+    /// Error: if it is not empty.
+    fn remove_directory(&self, name: &[u8]) -> Result<(), FileError>;
+
+    fn set_attributes(&self, name: &[u8], mtime_ns: i64, mode: u32) -> Result<(), FileError>;
+
+    /// Returns once the names are on the disk.
+    fn sync(&self) -> Result<(), FileError>;
+}
+
+/// The names of a directory, one by one.
+pub type Names = Box<dyn Iterator<Item = Result<Vec<u8>, FileError>> + Send>;
+
+/// A file that is read.
+pub trait Source: Send {
+    fn attributes(&self) -> Result<Attributes, FileError>;
+
+    /// Reads octets from `offset` on, and returns how many; fewer than there is room for only at the end of the file.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, FileError>;
+}
+
+/// A file that is written.
+pub trait Target: Source {
+    /// Reserves room on the disk. Error: NoRoom.
+    fn allocate(&self, size: u64) -> Result<(), FileError>;
+
+    fn write(&self, offset: u64, octets: &[u8]) -> Result<(), FileError>;
+
+    fn set_len(&self, size: u64) -> Result<(), FileError>;
+
+    fn set_attributes(&self, mtime_ns: i64, mode: u32) -> Result<(), FileError>;
+
+    /// Returns once its octets are on the disk (fdatasync(2)).
+    fn sync(&self) -> Result<(), FileError>;
+
+    /// Locks it for this open file. False: another one has it locked.
+    fn try_lock(&self) -> Result<bool, FileError>;
+}
+
+/// A folder, as a mount or an inbox has it.
+pub trait Folder: Send + Sync {
+    /// A directory below it; its root for an empty path. No part of the path may be a link.
+    fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError>;
+}

@@ -1,0 +1,134 @@
+//! Entries of a tree, many to a chunk: its names and attributes, and the content of small files.
+//!
+//! ```text
+//! entry   = kind:1 name-len:2 name size:8 mtime:8 mode:2 target-len:2 target digest:32 content-len:4 content
+//! ```
+//!
+//! `digest` and `content` are present in packs only, and for files only; `size` is then the content's.
+
+use super::read::Reader;
+use super::{DecodeError, NAME_MAX};
+use crate::wire::headers::DIGEST;
+
+/// What a name of a tree stands for. The numbers are those of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    File = 1,
+    Directory = 2,
+    Link = 3,
+}
+
+impl Kind {
+    const NAMES: [(&'static [u8], Kind); 3] =
+        [(b"file", Kind::File), (b"directory", Kind::Directory), (b"link", Kind::Link)];
+
+    pub(super) fn name(self) -> &'static [u8] {
+        Kind::NAMES.iter().find(|(_, kind)| *kind == self).map_or(b"", |(name, _)| name)
+    }
+
+    pub(super) fn of_name(name: &[u8]) -> Option<Kind> {
+        Kind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+
+    fn of_number(number: u8) -> Option<Kind> {
+        Kind::NAMES.iter().map(|(_, kind)| *kind).find(|kind| *kind as u8 == number)
+    }
+}
+
+/// A name of a tree with its attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    pub kind: Kind,
+    /// Relative to the path of the request, with slashes; empty: the path itself.
+    pub name: &'a [u8],
+    pub size: u64,
+    pub mtime_ns: i64,
+    pub mode: u32,
+    /// Where a link leads.
+    pub target: &'a [u8],
+    /// Of a file in a pack: BLAKE3 of its content, and the content.
+    pub content: Option<(&'a [u8; DIGEST], &'a [u8])>,
+}
+
+/// Appends an entry. Error: a name or target is longer than `NAME_MAX`.
+pub fn put_entry(into: &mut Vec<u8>, entry: &Entry<'_>) -> Result<(), &'static str> {
+    if entry.name.len() > NAME_MAX || entry.target.len() > NAME_MAX {
+        return Err("a name longer than 4096 octets");
+    }
+    into.push(entry.kind as u8);
+    into.extend_from_slice(&(entry.name.len() as u16).to_be_bytes());
+    into.extend_from_slice(entry.name);
+    into.extend_from_slice(&entry.size.to_be_bytes());
+    into.extend_from_slice(&entry.mtime_ns.to_be_bytes());
+    into.extend_from_slice(&((entry.mode & 0o7777) as u16).to_be_bytes());
+    into.extend_from_slice(&(entry.target.len() as u16).to_be_bytes());
+    into.extend_from_slice(entry.target);
+    if let Some((digest, content)) = entry.content {
+        into.extend_from_slice(digest);
+        into.extend_from_slice(&(content.len() as u32).to_be_bytes());
+        into.extend_from_slice(content);
+    }
+    Ok(())
+}
+
+/// Reads the entries of a chunk; ends after an error.
+pub struct Entries<'a> {
+    reader: Reader<'a>,
+    is_pack: bool,
+}
+
+impl<'a> Entries<'a> {
+    pub fn of_list(chunk: &'a [u8]) -> Entries<'a> {
+        Entries { reader: Reader::new(chunk), is_pack: false }
+    }
+
+    pub fn of_pack(chunk: &'a [u8]) -> Entries<'a> {
+        Entries { reader: Reader::new(chunk), is_pack: true }
+    }
+
+    fn read(&mut self) -> Result<Entry<'a>, DecodeError> {
+        let kind = Kind::of_number(self.reader.u8()?).ok_or(DecodeError::Malformed("unknown kind"))?;
+        let name = self.name()?;
+        let (size, mtime_ns) = (self.reader.u64()?, self.reader.i64()?);
+        let mode = u32::from(self.reader.u16()?);
+        if mode > 0o7777 {
+            return Err(DecodeError::Malformed("an invalid mode"));
+        }
+        let target = self.name()?;
+        let content = match self.is_pack && kind == Kind::File {
+            true => Some((self.digest()?, self.reader.longstr()?)),
+            false => None,
+        };
+        if content.is_some_and(|(_, content)| content.len() as u64 != size) {
+            return Err(DecodeError::Malformed("a size that is not the content's"));
+        }
+        Ok(Entry { kind, name, size, mtime_ns, mode, target, content })
+    }
+
+    fn name(&mut self) -> Result<&'a [u8], DecodeError> {
+        let len = usize::from(self.reader.u16()?);
+        match len <= NAME_MAX {
+            true => self.reader.take(len),
+            false => Err(DecodeError::Malformed("a name longer than 4096 octets")),
+        }
+    }
+
+    fn digest(&mut self) -> Result<&'a [u8; DIGEST], DecodeError> {
+        self.reader.take(DIGEST)?.try_into().map_err(|_| DecodeError::Malformed("cut short"))
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<Entry<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reader.is_empty() {
+            return None;
+        }
+        let read = self.read();
+        if read.is_err() {
+            self.reader = Reader::new(&[]);
+        }
+        Some(read)
+    }
+}

@@ -1,0 +1,143 @@
+//! The headers of CHEEZBURGER: attributes and digests of files, and replies to requests.
+//!
+//! Other clients ignore them.
+
+use super::hash::HashWriter;
+use super::request::decimal;
+use super::{Hash, Kind};
+
+/// The octets of a chaining value or digest of BLAKE3.
+pub const DIGEST: usize = blake3::OUT_LEN;
+
+/// What a chunk holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    /// Octets of the file.
+    #[default]
+    Data,
+    /// Nothing: a file begins, and the headers have its attributes.
+    Begin,
+    /// Whole small files, as entries with content.
+    Pack,
+    /// Entries without content.
+    List,
+    /// Nothing: the request is complete.
+    End,
+    /// Nothing: the request, or the file that is named, failed.
+    Failed,
+}
+
+impl Form {
+    const NAMES: [(&'static [u8], Form); 6] = [
+        (b"data", Form::Data),
+        (b"begin", Form::Begin),
+        (b"pack", Form::Pack),
+        (b"list", Form::List),
+        (b"end", Form::End),
+        (b"failed", Form::Failed),
+    ];
+}
+
+/// The headers that this implementation knows. Fields that are None or empty are not sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Headers {
+    /// The request that this replies to.
+    pub request: Option<u32>,
+    pub form: Form,
+    pub kind: Option<Kind>,
+    /// Octets of the file.
+    pub size: Option<u64>,
+    /// Nanoseconds since 1970; negative before.
+    pub mtime_ns: Option<i64>,
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Names the version of the file, for the server that gave it.
+    pub tag: Vec<u8>,
+    /// BLAKE3 of the whole file.
+    pub digest: Option<[u8; DIGEST]>,
+    /// The chaining values of the groups that end in the chunk.
+    pub groups: Vec<u8>,
+    /// A name of `error::Code`, and an explanation.
+    pub error: Vec<u8>,
+    pub text: Vec<u8>,
+    /// Of a complete request: its files, and their octets.
+    pub files: Option<u64>,
+    pub bytes: Option<u64>,
+}
+
+impl Headers {
+    pub fn write(&self) -> HashWriter {
+        let mut hash = HashWriter::default();
+        let mut put = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                hash.put(name.as_bytes(), value.as_bytes());
+            }
+        };
+        put("request", self.request.map(|number| number.to_string()));
+        put("size", self.size.map(|size| size.to_string()));
+        put("mtime", self.mtime_ns.map(|mtime| mtime.to_string()));
+        put("mode", self.mode.map(|mode| format!("{mode:o}")));
+        put("files", self.files.map(|files| files.to_string()));
+        put("bytes", self.bytes.map(|bytes| bytes.to_string()));
+        if self.form != Form::Data
+            && let Some((name, _)) = Form::NAMES.iter().find(|(_, form)| *form == self.form)
+        {
+            hash.put(b"form", name);
+        }
+        if let Some(kind) = self.kind {
+            hash.put(b"kind", kind.name());
+        }
+        if let Some(digest) = &self.digest {
+            hash.put(b"digest", digest);
+        }
+        let octets =
+            [("tag", &self.tag), ("error", &self.error), ("text", &self.text), ("groups", &self.groups)];
+        for (name, value) in octets.iter().filter(|(_, value)| !value.is_empty()) {
+            hash.put(name.as_bytes(), value);
+        }
+        hash
+    }
+
+    /// Reads the headers. Error: which one is invalid.
+    pub fn read(hash: Hash<'_>) -> Result<Headers, &'static str> {
+        let mut headers = Headers::default();
+        for (name, value) in hash.iter() {
+            match name {
+                b"request" => headers.request = Some(decimal(value).ok_or("request")?),
+                b"form" => {
+                    let known = Form::NAMES.iter().find(|(name, _)| *name == value);
+                    headers.form = known.map(|(_, form)| *form).ok_or("form")?;
+                }
+                b"kind" => headers.kind = Some(Kind::of_name(value).ok_or("kind")?),
+                b"size" => headers.size = Some(decimal(value).ok_or("size")?),
+                b"mtime" => headers.mtime_ns = Some(signed(value).ok_or("mtime")?),
+                b"mode" => headers.mode = Some(octal(value).ok_or("mode")?),
+                b"tag" => headers.tag = value.to_vec(),
+                b"digest" => headers.digest = Some(value.try_into().map_err(|_| "digest")?),
+                b"groups" if value.len() % DIGEST == 0 => headers.groups = value.to_vec(),
+                b"groups" => return Err("groups"),
+                b"error" => headers.error = value.to_vec(),
+                b"text" => headers.text = value.to_vec(),
+                b"files" => headers.files = Some(decimal(value).ok_or("files")?),
+                b"bytes" => headers.bytes = Some(decimal(value).ok_or("bytes")?),
+                _ => {}
+            }
+        }
+        Ok(headers)
+    }
+}
+
+fn signed(text: &[u8]) -> Option<i64> {
+    match text.strip_prefix(b"-") {
+        Some(digits) => decimal::<i64>(digits).map(|number| -number),
+        None => decimal(text),
+    }
+}
+
+/// Permission bits in octal.
+fn octal(text: &[u8]) -> Option<u32> {
+    let is_octal = !text.is_empty() && text.iter().all(|digit| (b'0'..=b'7').contains(digit));
+    is_octal
+        .then(|| u32::from_str_radix(std::str::from_utf8(text).ok()?, 8).ok())?
+        .filter(|mode| *mode <= 0o7777)
+}

@@ -1,0 +1,302 @@
+//! Servers that lie: frame by frame, by hand.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pinnace_engine::{Context, Outgoing, Socket, SocketType};
+use pinnace_files::client::{Client, Report};
+use pinnace_files::error::{Code, Error};
+use pinnace_files::transfer::digest::{GROUP, group_value};
+use pinnace_files::wire::{Cheezburger, Entry, Form, Headers, Kind, Message, Mode, Request, put_entry};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A server that a test scripts.
+struct Fake {
+    socket: Socket,
+    client: Vec<u8>,
+    _context: Context,
+}
+
+impl Fake {
+    fn new() -> (Fake, String) {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let context = Context::new().unwrap();
+        let socket = context.socket(SocketType::Router).unwrap();
+        let name = format!("ipc://@files-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        socket.configure(|options| options.rcvtimeo = Some(DEADLINE)).unwrap();
+        socket.bind(&name).unwrap();
+        (Fake { socket, client: Vec::new(), _context: context }, name)
+    }
+
+    fn send(&self, frame: &[u8]) {
+        self.socket.send_message(&mut [Outgoing::Bytes(&self.client), Outgoing::Bytes(frame)], true).unwrap();
+    }
+
+    /// Answers greetings until a request comes. None: the client says goodbye.
+    fn next_request(&mut self) -> Option<Request> {
+        loop {
+            let mut frames: Vec<Vec<u8>> = Vec::new();
+            self.socket.recv_frames(true, &mut |frame| frames.push(frame.data().to_vec())).ok()?;
+            self.client = frames.remove(0);
+            match Message::read(&frames[0]).unwrap() {
+                Message::Ohai { .. } => self.send(&Message::OhaiOk.to_frame()),
+                Message::Hugz => self.send(&Message::HugzOk.to_frame()),
+                Message::Icanhaz { path, options, .. } => {
+                    let request = Request::read(path, options).unwrap().unwrap();
+                    match request.mode {
+                        Mode::Fetch | Mode::List => return Some(request),
+                        Mode::Greet => self.end(&request),
+                        Mode::Cancel | Mode::Confirm => {}
+                    }
+                }
+                Message::Kthxbai => return None,
+                _ => {}
+            }
+        }
+    }
+
+    fn reply(&self, request: &Request, headers: Headers, offset: u64, eof: bool, chunk: &[u8]) {
+        let headers = Headers { request: Some(request.number), ..headers }.write();
+        let burger = Cheezburger { offset, eof, chunk, ..Cheezburger::new(0, &request.path, headers.hash()) };
+        self.send(&Message::Cheezburger(burger).to_frame());
+    }
+
+    fn begin(&self, request: &Request, kind: Kind, size: u64) {
+        let headers = Headers {
+            form: Form::Begin,
+            kind: Some(kind),
+            size: Some(size),
+            mtime_ns: Some(0),
+            mode: Some(0o644),
+            tag: b"tag".to_vec(),
+            ..Headers::default()
+        };
+        self.reply(request, headers, 0, false, b"");
+    }
+
+    fn end(&self, request: &Request) {
+        self.reply(request, Headers { form: Form::End, ..Headers::default() }, 0, false, b"");
+    }
+}
+
+/// Fetches from a scripted server, which then waits for the client's goodbye.
+fn get(to: &Path, script: impl FnOnce(&mut Fake) + Send + 'static) -> Result<Report, Error> {
+    let (mut fake, endpoint) = Fake::new();
+    let server: JoinHandle<()> = std::thread::spawn(move || {
+        script(&mut fake);
+        while fake.next_request().is_some() {}
+    });
+    let client = Client::builder(&endpoint).patience(DEADLINE).connect().unwrap();
+    let outcome = client.get("/file", to).wait();
+    drop(client);
+    server.join().unwrap();
+    outcome
+}
+
+fn codes(outcome: &Result<Report, Error>) -> Vec<Code> {
+    outcome.as_ref().unwrap().failed.iter().map(|(_, error)| error.code).collect()
+}
+
+/// The values of all groups of a file.
+fn values(content: &[u8]) -> Vec<u8> {
+    let groups = content.chunks(GROUP as usize).enumerate();
+    groups.flat_map(|(index, group)| group_value(index as u64, group, content.len() as u64)).collect()
+}
+
+fn content(groups: usize) -> Vec<u8> {
+    (0..groups * GROUP as usize).map(|at| (at / 7) as u8).collect()
+}
+
+fn data(content: &[u8]) -> Headers {
+    let digest = Some(*blake3::hash(content).as_bytes());
+    Headers { groups: values(content), digest, ..Headers::default() }
+}
+
+#[test]
+fn a_wrong_group_is_fetched_again_and_no_other() {
+    let to = tempfile::tempdir().unwrap();
+    let target = to.path().join("file");
+    let whole = content(5);
+    let expected = whole.clone();
+    let report = get(&target, move |fake| {
+        let request = fake.next_request().unwrap();
+        fake.begin(&request, Kind::File, whole.len() as u64);
+        let mut wrong = whole.clone();
+        wrong[2 * GROUP as usize + 5] ^= 1;
+        fake.reply(&request, data(&whole), 0, true, &wrong);
+        fake.end(&request);
+        let again = fake.next_request().unwrap();
+        assert_eq!(again.ranges, [(2 * GROUP, 3 * GROUP)]);
+        assert_eq!(again.tag, b"tag");
+        fake.begin(&again, Kind::File, whole.len() as u64);
+        let group = &whole[2 * GROUP as usize..3 * GROUP as usize];
+        let headers = Headers {
+            groups: group_value(2, group, whole.len() as u64).to_vec(),
+            digest: Some(*blake3::hash(&whole).as_bytes()),
+            ..Headers::default()
+        };
+        fake.reply(&again, headers, 2 * GROUP, true, group);
+        fake.end(&again);
+    });
+    assert_eq!(report.unwrap().failed, vec![]);
+    assert_eq!(fs::read(target).unwrap(), expected);
+}
+
+#[test]
+fn a_group_that_stays_wrong_fails_the_file() {
+    let to = tempfile::tempdir().unwrap();
+    let outcome = get(&to.path().join("file"), |fake| {
+        let whole = content(2);
+        for _ in 0..4 {
+            let request = fake.next_request().unwrap();
+            fake.begin(&request, Kind::File, whole.len() as u64);
+            fake.reply(&request, data(&whole), 0, true, &vec![0; whole.len()]);
+            fake.end(&request);
+        }
+    });
+    assert_eq!(codes(&outcome), [Code::Corrupt]);
+    assert!(!to.path().join("file").exists());
+}
+
+#[test]
+fn another_digest_than_the_content_s_fails_the_file() {
+    let to = tempfile::tempdir().unwrap();
+    let outcome = get(&to.path().join("file"), |fake| {
+        let (request, whole) = (fake.next_request().unwrap(), content(2));
+        fake.begin(&request, Kind::File, whole.len() as u64);
+        fake.reply(&request, Headers { digest: Some([9; 32]), ..data(&whole) }, 0, true, &whole);
+        fake.end(&request);
+    });
+    assert_eq!(codes(&outcome), [Code::Corrupt]);
+    assert!(!to.path().join("file").exists());
+}
+
+#[test]
+fn content_beyond_the_file_or_between_groups_fails_the_file() {
+    for (offset, len) in [(GROUP, 2 * GROUP), (u64::MAX, 1), (5, GROUP)] {
+        let to = tempfile::tempdir().unwrap();
+        let outcome = get(&to.path().join("file"), move |fake| {
+            let request = fake.next_request().unwrap();
+            fake.begin(&request, Kind::File, 2 * GROUP);
+            fake.reply(&request, Headers::default(), offset, false, &vec![0; len as usize]);
+            fake.end(&request);
+        });
+        assert_eq!(codes(&outcome), [Code::Invalid], "{len} octets at {offset}");
+    }
+}
+
+#[test]
+fn a_size_without_room_is_told_before_the_content() {
+    let to = tempfile::tempdir().unwrap();
+    let outcome = get(&to.path().join("file"), |fake| {
+        let request = fake.next_request().unwrap();
+        fake.begin(&request, Kind::File, 1 << 60);
+        fake.end(&request);
+    });
+    assert!(matches!(codes(&outcome)[..], [Code::NoRoom | Code::Limit]), "{outcome:?}");
+}
+
+#[test]
+fn content_beyond_the_credit_ends_the_dialogue() {
+    let to = tempfile::tempdir().unwrap();
+    let outcome = get(&to.path().join("file"), |fake| {
+        let request = fake.next_request().unwrap();
+        fake.begin(&request, Kind::File, 1 << 30);
+        let chunk = content(16);
+        // None of it completes a block, so that no credit is given back.
+        (0..100).for_each(|_| fake.reply(&request, Headers::default(), 0, false, &chunk));
+        fake.end(&request);
+    });
+    assert!(matches!(outcome, Err(Error::Protocol(_))), "{outcome:?}");
+}
+
+#[test]
+fn a_server_that_understands_nothing_is_given_up() {
+    let to = tempfile::tempdir().unwrap();
+    let outcome = get(&to.path().join("file"), |fake| {
+        for _ in 0..4 {
+            fake.next_request().unwrap();
+            fake.send(&Message::Rtfm { reason: b"what?" }.to_frame());
+        }
+    });
+    assert!(matches!(&outcome, Err(Error::Protocol(reason)) if reason == "what?"), "{outcome:?}");
+}
+
+#[test]
+fn names_that_leave_the_folder_are_refused() {
+    let to = tempfile::tempdir().unwrap();
+    let inner = to.path().join("inner");
+    let outcome = get(&inner, |fake| {
+        let request = fake.next_request().unwrap();
+        fake.begin(&request, Kind::Directory, 0);
+        fake.end(&request);
+        let list = fake.next_request().unwrap();
+        let mut chunk = Vec::new();
+        for name in ["../outside", "/outside", "a/../../outside", "", ".", "a//b"] {
+            let (name, target) = (name.as_bytes(), &b""[..]);
+            for kind in [Kind::File, Kind::Directory] {
+                let entry = Entry { kind, name, size: 1, mtime_ns: 0, mode: 0o644, target, content: None };
+                put_entry(&mut chunk, &entry).unwrap();
+            }
+        }
+        fake.reply(&list, Headers { form: Form::List, ..Headers::default() }, 0, false, &chunk);
+        let mut pack = Vec::new();
+        let digest = *blake3::hash(b"x").as_bytes();
+        let content = Some((&digest, &b"x"[..]));
+        let entry = Entry {
+            kind: Kind::File,
+            name: b"../outside",
+            size: 1,
+            mtime_ns: 0,
+            mode: 0o644,
+            target: b"",
+            content,
+        };
+        put_entry(&mut pack, &entry).unwrap();
+        fake.reply(&list, Headers { form: Form::Pack, ..Headers::default() }, 0, false, &pack);
+        fake.end(&list);
+    });
+    assert_eq!(codes(&outcome), vec![Code::Invalid; 13]);
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1, "something is outside");
+    assert_eq!(fs::read_dir(inner).unwrap().count(), 0);
+}
+
+/// CVE-2024-12087 and others of rsync: a link that the server has planted is not followed.
+#[test]
+fn a_link_that_the_server_made_is_not_followed() {
+    let to = tempfile::tempdir().unwrap();
+    let (inner, outside) = (to.path().join("inner"), to.path().join("outside"));
+    fs::create_dir(&outside).unwrap();
+    let target = outside.to_str().unwrap().as_bytes().to_vec();
+    let outcome = get(&inner, move |fake| {
+        let request = fake.next_request().unwrap();
+        fake.begin(&request, Kind::Directory, 0);
+        fake.end(&request);
+        let list = fake.next_request().unwrap();
+        let (mut chunk, mut pack) = (Vec::new(), Vec::new());
+        let link = Entry {
+            kind: Kind::Link,
+            name: b"a",
+            size: 0,
+            mtime_ns: 0,
+            mode: 0o777,
+            target: &target,
+            content: None,
+        };
+        put_entry(&mut chunk, &link).unwrap();
+        fake.reply(&list, Headers { form: Form::List, ..Headers::default() }, 0, false, &chunk);
+        let digest = *blake3::hash(b"x").as_bytes();
+        let content = Some((&digest, &b"x"[..]));
+        let file =
+            Entry { kind: Kind::File, name: b"a/x", size: 1, mtime_ns: 0, mode: 0o644, target: b"", content };
+        put_entry(&mut pack, &file).unwrap();
+        fake.reply(&list, Headers { form: Form::Pack, ..Headers::default() }, 0, false, &pack);
+        fake.end(&list);
+    });
+    assert!(matches!(codes(&outcome)[..], [Code::NotPlain | Code::NotFound]), "{outcome:?}");
+    assert_eq!(fs::read_dir(outside).unwrap().count(), 0);
+}

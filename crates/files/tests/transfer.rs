@@ -1,0 +1,148 @@
+//! Transfers between a server and a client over sockets.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
+
+use pinnace_files::client::{Client, Event};
+use pinnace_files::error::Code;
+use pinnace_files::server::Server;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const WINDOW: u64 = 2 << 20;
+
+fn octets(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn serve(folder: &Path, endpoint: &str) -> (Server, Client) {
+    let server = Server::builder().folder("/data", folder).unwrap().bind(endpoint).start().unwrap();
+    let client =
+        Client::builder(&server.endpoints()[0]).patience(PATIENCE).window_max(WINDOW).connect().unwrap();
+    (server, client)
+}
+
+#[test]
+fn a_file_arrives_whole() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (len, seed) in [(0, 1), (1, 2), (16 << 10, 3), ((16 << 10) + 1, 4), (5_000_001, 5), (9 << 20, 6)] {
+        let content = octets(len, seed);
+        fs::write(from.path().join("file"), &content).unwrap();
+        let (_server, client) = serve(from.path(), "tcp://127.0.0.1:*");
+        let report = client.get("/data/file", &to.path().join("copy")).wait().unwrap();
+        assert_eq!((report.files, report.bytes, report.failed), (1, len as u64, vec![]));
+        assert_eq!(fs::read(to.path().join("copy")).unwrap(), content);
+        assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1, "a part is left");
+    }
+}
+
+#[test]
+fn a_tree_arrives_with_its_attributes() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir_all(from.path().join("a/b c/d")).unwrap();
+    for number in 0..700 {
+        fs::write(from.path().join(format!("a/b c/{number}")), octets(number * 3, number as u64)).unwrap();
+    }
+    fs::write(from.path().join("large"), octets(1_000_000, 7)).unwrap();
+    symlink("a/b c/1", from.path().join("link")).unwrap();
+    let (_server, client) = serve(from.path(), "tcp://127.0.0.1:*");
+    let report = client.get("/data", &to.path().join("copy")).wait().unwrap();
+    assert_eq!((report.files, report.failed), (701, vec![]));
+    let differs = std::process::Command::new("diff")
+        .args(["-r", "--no-dereference"])
+        .args([from.path(), &to.path().join("copy")])
+        .status()
+        .unwrap();
+    assert!(differs.success());
+    let modified = |folder: &Path| fs::symlink_metadata(folder.join("a/b c/5")).unwrap().modified().unwrap();
+    assert_eq!(modified(from.path()), modified(&to.path().join("copy")));
+    // Nothing differs: nothing is sent again.
+    let report = client.get("/data", &to.path().join("copy")).wait().unwrap();
+    assert_eq!((report.files, report.bytes), (0, 0));
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let from = tempfile::tempdir().unwrap();
+    let (_server, client) = serve(from.path(), "tcp://127.0.0.1:*");
+    for (path, code) in
+        [("/data/none", Code::NotFound), ("/other", Code::NotFound), ("/data/../x", Code::Invalid)]
+    {
+        let report = client.get(path, &from.path().join("copy")).wait().unwrap();
+        let codes: Vec<Code> = report.failed.iter().map(|(_, error)| error.code).collect();
+        assert_eq!(codes, [code], "{path}");
+    }
+}
+
+/// Waits until so many octets have arrived.
+fn await_bytes(transfer: &pinnace_files::client::Transfer, least: u64) {
+    let mut arrived = 0;
+    while arrived < least {
+        match transfer.next_event() {
+            Some(Event::Progress { bytes }) => arrived += bytes,
+            Some(Event::Begun { .. }) => {}
+            other => panic!("{other:?} after {arrived} octets"),
+        }
+    }
+}
+
+#[test]
+fn a_transfer_goes_on_where_it_ended() {
+    const SIZE: usize = 64 << 20;
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let content = octets(SIZE, 9);
+    fs::write(from.path().join("file"), &content).unwrap();
+    let (server, client) = serve(from.path(), "tcp://127.0.0.1:*");
+    for _ in 1..4 {
+        let transfer = client.get("/data/file", &to.path().join("file"));
+        await_bytes(&transfer, 10 << 20);
+        transfer.cancel();
+        assert!(transfer.wait().is_err());
+        assert!(fs::metadata(to.path().join("file")).is_err(), "it is not whole");
+    }
+    let report = client.get("/data/file", &to.path().join("file")).wait().unwrap();
+    assert_eq!(report.failed, vec![]);
+    assert_eq!(fs::read(to.path().join("file")).unwrap(), content);
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1, "a part is left");
+    let twice = server.sent_bytes() - SIZE as u64;
+    assert!(twice <= 3 * WINDOW, "{twice} octets were sent twice");
+}
+
+#[test]
+fn a_transfer_survives_a_restart_of_the_server() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let content = octets(64 << 20, 10);
+    fs::write(from.path().join("file"), &content).unwrap();
+    let (server, client) = serve(from.path(), "tcp://127.0.0.1:*");
+    let transfer = client.get("/data/file", &to.path().join("file"));
+    await_bytes(&transfer, 10 << 20);
+    let endpoint = server.endpoints()[0].clone();
+    drop(server);
+    let server = Server::builder().folder("/data", from.path()).unwrap().bind(&endpoint).start().unwrap();
+    let report = transfer.wait().unwrap();
+    assert_eq!((report.files, report.failed), (1, vec![]));
+    assert_eq!(fs::read(to.path().join("file")).unwrap(), content);
+    assert!(server.sent_bytes() <= (54 << 20) + 1, "{}", server.sent_bytes());
+}
+
+#[test]
+fn a_part_of_another_version_is_not_used() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("file"), octets(32 << 20, 11)).unwrap();
+    let (_server, client) = serve(from.path(), "tcp://127.0.0.1:*");
+    let transfer = client.get("/data/file", &to.path().join("file"));
+    await_bytes(&transfer, 5 << 20);
+    transfer.cancel();
+    assert!(transfer.wait().is_err());
+    let content = octets(31 << 20, 12);
+    fs::write(from.path().join("file"), &content).unwrap();
+    let report = client.get("/data/file", &to.path().join("file")).wait().unwrap();
+    assert_eq!(report.failed, vec![]);
+    assert_eq!(fs::read(to.path().join("file")).unwrap(), content);
+}
