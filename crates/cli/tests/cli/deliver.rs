@@ -186,24 +186,6 @@ fn a_receiver_whose_output_is_closed_ends() {
 }
 
 #[test]
-fn commands_get_messages_and_fail_at_them() {
-    let clients = Clients::new();
-    let told = "read body; echo \"$DELIVERY_FROM $DELIVERY_TOPIC $DELIVERY_COUNT $body\"";
-    let command = &format!("{told}; test $DELIVERY_COUNT = 2");
-    let receiver = clients.start("recv", "billing", &["orders", "-n", "1", "--exec", command]);
-    clients.sent(&["a message"], b"");
-    let done = receiver.end().expect(0);
-    assert_eq!(done.out, "shop orders 1 a message\nshop orders 2 a message\n");
-    assert!(
-        done.err.contains("the command failed (exit status: 1), for a message from shop; deliveries: 1"),
-        "{done:?}"
-    );
-    let receiver = clients.start("recv", "billing", &["orders", "-n", "1", "--exec", "true"]);
-    clients.sent(&["--raw"], &vec![7; 3 << 20]);
-    receiver.end().expect(0);
-}
-
-#[test]
 fn what_is_given_up_is_a_failure_and_a_dead_letter() {
     let clients = Clients::new();
     let receiver = clients.start("recv", "billing", &["orders", "--exec", "false", "--max-deliveries", "2"]);
