@@ -40,7 +40,7 @@ impl PeerLoop {
         known.retain(|name| is_of_topic(name));
         self.outward.begin_sharing(&self.store, stream, &known);
         for member in members.of_topic(&topic).filter(|member| others(&member.name.as_str())) {
-            if let Some(peer) = self.connect(&sender, &member.name, &member.endpoint) {
+            if let Some(peer) = self.connect(&sender, stream, &member.name, &member.endpoint) {
                 self.outward.share(&self.store, stream, peer);
             }
         }
@@ -53,7 +53,7 @@ impl PeerLoop {
             self.outward.stop_sharing(stream, peer);
             if load > 0 {
                 // It may have started at another address, and is to report what it has.
-                self.connect(&sender, &name, &member.endpoint);
+                self.connect(&sender, stream, &name, &member.endpoint);
             }
         }
         self.move_at = Some(now());
