@@ -23,8 +23,8 @@ use crate::store::records::{self, Inherited, MessageRecord};
 use crate::wire::{FromSender, WINDOW};
 pub use pass::SentCounts;
 use pass::{LaneFrame, Pass};
-pub use shared::Report;
 pub(in crate::peer_loop) use shared::SharedStream;
+pub use shared::{HeldBack, Report};
 
 /// The pause before a peer that refused us is connected to again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);

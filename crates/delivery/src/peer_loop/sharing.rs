@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use pinnace_stream::RangeSet;
 
 use super::PeerLoop;
-use super::outward::{Report, SharedStream};
+use super::outward::{HeldBack, Report, SharedStream};
+use crate::Error;
 use crate::environment::now;
 use crate::log::LogError;
 use crate::properties::ordering_key_in;
@@ -89,13 +90,19 @@ impl PeerLoop {
         self.outward.finished(&self.store, stream, Some((index, done)));
     }
 
-    /// Frees messages of receivers that were away for too long. Returns when to call it again.
+    /// Frees messages of receivers that were away for too long, and tells clients which messages wait for receivers.
+    /// Returns when to call it again.
     pub(super) fn free_shared(&mut self) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         for at in 0..self.inward.len() {
             let (client, patience) = (self.inward[at].client.number, self.inward[at].patience);
             let due = self.outward.free_shared(&self.store, client, patience);
-            next = next.into_iter().chain(due).min();
+            let (held_back, tell_at) = self.outward.take_held_back(&self.store, client);
+            for HeldBack { topic, receivers } in held_back {
+                let error = Error::HeldBack { topic, receivers, reassign_after: patience };
+                self.notify(client, &error);
+            }
+            next = next.into_iter().chain(due).chain(tell_at).min();
         }
         next
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use pinnace_delivery::{Client, Cursor, Durability, Options};
@@ -208,6 +209,34 @@ fn a_worker_that_had_nothing_when_the_sender_ended_is_not_waited_for() {
     let (worker, sender) = (start("a", "work"), start("sender", "done"));
     // Less than `reassign_after`.
     let delivery = worker.recv(Some(Instant::now() + Duration::from_secs(10))).unwrap();
+    delivery.ack();
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+/// The messages of a sender's earlier process may have been handled by a worker that has ended.
+#[test]
+fn a_sender_that_starts_anew_tells_for_whom_its_messages_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let [here, gone] = ["here", "gone"].map(|name| member(dir.path(), name, "work").start().unwrap());
+    let sender = member(dir.path(), "sender", "done").start().unwrap();
+    sender.wait_listeners("work", 2, soon()).unwrap();
+    send_numbers(&sender, 2);
+    let [handled, lost] = [&here, &gone].map(|worker| worker.recv(soon()).unwrap());
+    let number = number_of(lost.body());
+    drop(sender);
+    drop((lost, gone));
+    let (tell, told) = channel();
+    let (tell, time) = (Mutex::new(tell), Duration::from_secs(4));
+    let builder = member(dir.path(), "sender", "done").reassign_after(Some(time));
+    let builder = builder.on_error(move |error| tell.lock().unwrap().send(error.clone()).unwrap());
+    let sender = builder.start().unwrap();
+    handled.ack();
+    let error = told.recv_timeout(Duration::from_secs(20)).unwrap();
+    let text =
+        "messages on work from before the start wait up to 4 s for gone, which may have handled some of them";
+    assert_eq!(error.to_string(), text);
+    let delivery = here.recv(soon()).unwrap();
+    assert_eq!(number_of(delivery.body()), number);
     delivery.ack();
     sender.wait_pending(0, soon()).unwrap();
 }

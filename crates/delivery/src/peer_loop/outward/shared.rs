@@ -6,6 +6,7 @@
 //! at the first of them and skips those that are assigned or done.
 
 mod held;
+mod recovered;
 mod telling;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use crate::properties::ordering_key_in;
 use crate::store::Store;
 use crate::store::records::Receiver;
 use crate::wire::{BEGINS, COST, Data, ENDS, Features, FrameEntry, FromSender, make_room, split};
+pub use recovered::HeldBack;
 use telling::{Telling, is_on_disk, recorded_done};
 
 /// A shared stream.
@@ -43,6 +45,8 @@ pub(in crate::peer_loop) struct SharedStream {
     recovered_upto: u64,
     unreported: Vec<String>,
     since: Instant,
+    /// The client was told that these messages wait.
+    is_told: bool,
     /// What is done, according to the disk.
     recorded: RangeSet,
     /// What each connected receiver knows as done, by peer.
@@ -131,6 +135,7 @@ impl Outward {
                 recovered_upto,
                 unreported,
                 since: now(),
+                is_told: false,
                 recorded,
                 known,
                 telling,
