@@ -316,6 +316,29 @@ fn subscriptions_last() {
     assert!(!registry(&[]).expect(0).out.contains("billing"));
 }
 
+/// A sender that runs does not wait for a worker that was killed and forgotten.
+#[test]
+fn what_a_forgotten_worker_had_goes_to_another() {
+    let clients = Clients::new();
+    let gate = clients.folder.text("gate");
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let command = format!("echo begun; read go <'{gate}'");
+    let mut gone = clients.start("recv", "gone", &["orders", "--exec", &command]);
+    // Less than `reassign_after`.
+    let sender = clients.start("send", "shop", &["orders", "one", "--wait", "--timeout", "20000"]);
+    assert_eq!(gone.line(), "begun");
+    let here = clients.start("recv", "here", &["orders", "-n", "1"]);
+    clients.until_registered("here");
+    gone.signal(Signal::KILL);
+    // It lives until the system has released its name.
+    while run(&["deliver", "forget", "gone", "--registry", &clients.registry()], b"").code != 0 {}
+    assert_eq!(here.end().expect(0).out, "one\n");
+    sender.end().expect(0);
+    // The killed worker's command goes on.
+    std::fs::write(&gate, "go\n").unwrap();
+    gone.end();
+}
+
 /// Without --registry and --data-dir, the user's defaults are used.
 #[test]
 fn the_user_s_own_places() {

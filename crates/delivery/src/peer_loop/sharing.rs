@@ -11,6 +11,7 @@ use crate::Error;
 use crate::environment::now;
 use crate::log::LogError;
 use crate::properties::ordering_key_in;
+use crate::registry::Lasting;
 use crate::store::records::Receiver;
 use crate::store::{Cause, Wanted};
 use crate::wire::BEGINS;
@@ -52,7 +53,9 @@ impl PeerLoop {
                 continue;
             };
             self.outward.stop_sharing(stream, peer);
-            if load > 0 {
+            if member.lasting == Lasting::Forgotten {
+                self.outward.forget_receiver(&self.store, stream, peer);
+            } else if load > 0 {
                 // It may have started at another address, and is to report what it has.
                 self.connect(&sender, stream, &name, &member.endpoint);
             }

@@ -6,8 +6,8 @@
 //! at the first of them and skips those that are assigned or done.
 
 mod held;
-mod recovered;
 mod telling;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -24,8 +24,8 @@ use crate::properties::ordering_key_in;
 use crate::store::Store;
 use crate::store::records::Receiver;
 use crate::wire::{BEGINS, COST, Data, ENDS, Features, FrameEntry, FromSender, make_room, split};
-pub use recovered::HeldBack;
 use telling::{Telling, is_on_disk, recorded_done};
+pub use waiting::HeldBack;
 
 /// A shared stream.
 pub(in crate::peer_loop) struct SharedStream {

@@ -1,6 +1,9 @@
-//! Messages of the sender's earlier process, which wait until the receivers that may have some of them have reported.
+//! Messages that wait for receivers which may have handled them: those of the sender's earlier process until these have
+//! reported, and those that a receiver had when it was lost.
 
 use std::time::{Duration, Instant};
+
+use pinnace_stream::RangeSet;
 
 use super::super::Outward;
 use crate::environment::now;
@@ -35,5 +38,16 @@ impl Outward {
             }
         }
         (held_back, next)
+    }
+
+    /// Frees the messages of a receiver that was forgotten, unless it is connected.
+    pub fn forget_receiver(&mut self, store: &Store, stream: u32, peer: usize) {
+        let Some(shared) = self.shared.get_mut(&stream).filter(|_| !self.lanes.is_connected(peer)) else {
+            return;
+        };
+        let nothing = RangeSet::default();
+        shared.dispatch.report(peer, 0, 0, &nothing, &nothing);
+        shared.dispatch.disconnect(peer, now());
+        self.resume_shared(store, stream);
     }
 }
