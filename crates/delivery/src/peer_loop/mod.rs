@@ -183,7 +183,8 @@ impl Task for PeerLoop {
         self.inward.iter_mut().for_each(Inward::return_waiting);
         self.move_on();
         self.enforce_retention();
-        let busy = std::mem::take(&mut self.busy) || moved;
+        let has_freed = std::mem::take(&mut self.outward.has_freed);
+        let busy = std::mem::take(&mut self.busy) || moved || has_freed;
         if busy || self.is_behind_disk() { Next::Now } else { Next::Wait(self.next_due()) }
     }
 }

@@ -358,6 +358,7 @@ impl Outward {
             }
             next = [next, due, known_at, expected].into_iter().flatten().min();
         }
+        self.has_freed |= !freed.is_empty();
         freed.into_iter().for_each(|stream| self.resume_shared(store, stream));
         next
     }
