@@ -118,9 +118,14 @@ impl Begun {
 
 impl fmt::Display for LetterNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (epoch, number) = (self.seq >> EPOCH_SHIFT, self.seq & ((1 << EPOCH_SHIFT) - 1));
-        write!(f, "{}.{epoch}.{number}", self.stream)
+        f.write_str(&number_text(u64::from(self.stream), self.seq))
     }
+}
+
+/// A message's stream and number as `STREAM.EPOCH.NUMBER`.
+pub(crate) fn number_text(stream: u64, seq: u64) -> String {
+    let (epoch, number) = (seq >> EPOCH_SHIFT, seq & ((1 << EPOCH_SHIFT) - 1));
+    format!("{stream}.{epoch}.{number}")
 }
 
 /// The text is not the number of a letter.

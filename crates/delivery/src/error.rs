@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pinnace_engine::Invalid;
 
@@ -16,6 +17,8 @@ pub const NO_KEY: &str = "give its certificate by trust_file or --trust";
 
 /// The most damaged places that the error's text lists.
 const DAMAGE_SHOWN: usize = 4;
+/// The most receivers that it lists.
+const RECEIVERS_SHOWN: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
@@ -86,6 +89,14 @@ pub enum Error {
         endpoint: String,
         reason: Silence,
     },
+    /// Messages to one on this topic that were pending when the client was started wait for receivers that may have
+    /// handled some of them: until these answer, or for this time after the start (None: no limit). Reported after 2 s,
+    /// once.
+    HeldBack {
+        topic: String,
+        receivers: Vec<String>,
+        reassign_after: Option<Duration>,
+    },
     /// A peer with this address, or of this name, tries to connect to this client and cannot authenticate, or uses the
     /// name of another client. Reported once until it has not tried for 30 s.
     NotAdmitted {
@@ -135,18 +146,7 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Error::Io(kind) => write!(f, "system error: {kind}"),
-            Error::Damaged(places) => {
-                f.write_str("the store is damaged")?;
-                let shown = places.iter().take(DAMAGE_SHOWN).enumerate();
-                shown.into_iter().try_for_each(|(at, place)| match at {
-                    0 => write!(f, ": {place}"),
-                    _ => write!(f, "; {place}"),
-                })?;
-                match places.len().saturating_sub(DAMAGE_SHOWN) {
-                    0 => Ok(()),
-                    more => write!(f, "; and in {more} more places"),
-                }
-            }
+            Error::Damaged(places) => write_damage(f, places),
             Error::Failed(failure) => write!(f, "the store failed and must be reopened: {}", failure.text),
             Error::NoRoom(None) => f.write_str("the disk is full, or a limit is reached"),
             Error::NoRoom(Some(shortage)) => write!(f, "no room: {shortage}"),
@@ -167,6 +167,9 @@ impl fmt::Display for Error {
             Error::NoAnswer { peer, endpoint, reason } => {
                 write!(f, "{peer} does not answer at {endpoint}: {reason}")
             }
+            Error::HeldBack { topic, receivers, reassign_after } => {
+                write_held_back(f, topic, receivers, *reassign_after)
+            }
             Error::NotAdmitted { address, reason } => write!(f, "{address} was not admitted: {reason}"),
             Error::Dropped { receiver, topic, messages } => {
                 write!(f, "{messages} messages on {topic} were dropped, which were kept ")?;
@@ -184,6 +187,37 @@ impl fmt::Display for Error {
             Error::Unreachable { peer, error } => write!(f, "cannot connect to {peer}: {error}"),
         }
     }
+}
+
+fn write_damage(f: &mut fmt::Formatter<'_>, places: &[Damage]) -> fmt::Result {
+    f.write_str("the store is damaged")?;
+    let shown = places.iter().take(DAMAGE_SHOWN).enumerate();
+    shown.into_iter().try_for_each(|(at, place)| match at {
+        0 => write!(f, ": {place}"),
+        _ => write!(f, "; {place}"),
+    })?;
+    match places.len().saturating_sub(DAMAGE_SHOWN) {
+        0 => Ok(()),
+        more => write!(f, "; and in {more} more places"),
+    }
+}
+
+fn write_held_back(
+    f: &mut fmt::Formatter<'_>,
+    topic: &str,
+    receivers: &[String],
+    time: Option<Duration>,
+) -> fmt::Result {
+    write!(f, "messages on {topic} from before the start wait")?;
+    if let Some(time) = time {
+        write!(f, " up to {} s", time.as_secs_f64().ceil())?;
+    }
+    write!(f, " for {}", receivers[..receivers.len().min(RECEIVERS_SHOWN)].join(", "))?;
+    match receivers.len().saturating_sub(RECEIVERS_SHOWN) {
+        0 => {}
+        more => write!(f, " and {more} more")?,
+    }
+    f.write_str(", which may have handled some of them")
 }
 
 impl std::error::Error for Error {}

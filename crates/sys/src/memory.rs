@@ -6,7 +6,11 @@
 //!
 //! The other process can still change the bytes at any time. So they are only copied, or accessed as atomics, by
 //! address; no slice of them is ever made.
+//!
+//! [`sealed_file`] is for a process that reads instead of mapping: nobody can change the bytes.
 
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -59,10 +63,7 @@ const TMPFS: i64 = 0x0102_1994;
 impl Memory {
     /// Creates `len` bytes of zeroed memory, with a descriptor for the reader.
     pub fn create(len: usize) -> Result<(Memory, OwnedFd), Refused> {
-        // Growing a file beyond this limit, and this is a file, ends the process (SIGXFSZ, getrlimit(2)).
-        if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < len as u64) {
-            return Err(Refused::System(Errno::FBIG));
-        }
+        check_file_size(len).map_err(Refused::System)?;
         // Pages are allocated when they are touched, and may be refused then, with SIGBUS.
         if never_overcommits() {
             return Err(Refused::System(Errno::NOMEM));
@@ -73,11 +74,7 @@ impl Memory {
 
     /// One descriptor to write, and one to read.
     fn descriptors(len: usize) -> Result<(OwnedFd, OwnedFd), Errno> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let ours = match fs::memfd_create(c"pinnace", flags | MemfdFlags::NOEXEC_SEAL) {
-            Err(Errno::INVAL) => fs::memfd_create(c"pinnace", flags)?, // Before Linux 6.3.
-            made => made?,
-        };
+        let ours = memfd()?;
         fs::ftruncate(&ours, len as u64)?;
         fs::fcntl_add_seals(&ours, SEALS)?;
         let path = format!("/proc/self/fd/{}", ours.as_raw_fd());
@@ -161,6 +158,34 @@ impl Drop for Memory {
     }
 }
 
+/// An empty file in memory that can be sealed.
+fn memfd() -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match fs::memfd_create(c"pinnace", flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => fs::memfd_create(c"pinnace", flags), // Before Linux 6.3.
+        made => made,
+    }
+}
+
+/// Error: FBIG. Growing a file beyond this limit ends the process (SIGXFSZ, getrlimit(2)).
+fn check_file_size(len: usize) -> Result<(), Errno> {
+    match getrlimit(Resource::Fsize).current {
+        Some(limit) if limit < len as u64 => Err(Errno::FBIG),
+        _ => Ok(()),
+    }
+}
+
+/// A file in memory with these bytes, at their begin. Nobody can change it any more; it lives as long as a process has
+/// it open.
+pub fn sealed_file(bytes: &[u8]) -> io::Result<File> {
+    check_file_size(bytes.len())?;
+    let mut file = File::from(memfd()?);
+    file.write_all(bytes)?;
+    fs::fcntl_add_seals(&file, SEALS | SealFlags::WRITE)?;
+    file.rewind()?;
+    Ok(file)
+}
+
 /// Returns true if the system never overcommits memory (vm.overcommit_memory is 2, proc(5)). Read once.
 fn never_overcommits() -> bool {
     static KEPT: OnceLock<bool> = OnceLock::new();
@@ -171,9 +196,22 @@ fn never_overcommits() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     const LEN: usize = 64 * 1024;
+
+    #[test]
+    fn a_sealed_file_is_read_from_its_begin_and_cannot_change() {
+        for bytes in [&b""[..], b"some bytes"] {
+            let (mut file, mut read) = (sealed_file(bytes).unwrap(), Vec::new());
+            file.read_to_end(&mut read).unwrap();
+            assert_eq!(read, bytes);
+            assert_eq!(rustix::io::write(&file, b"x"), Err(Errno::PERM));
+            assert_eq!(fs::ftruncate(&file, LEN as u64), Err(Errno::PERM));
+        }
+    }
 
     #[test]
     fn what_one_writes_the_other_reads() {

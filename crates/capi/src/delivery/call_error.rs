@@ -69,7 +69,9 @@ impl From<&DeliveryError> for CallError {
             DeliveryError::TooLarge | DeliveryError::TooLargeTogether(_) => libc::EMSGSIZE,
             DeliveryError::Closed => libc::ECANCELED,
             DeliveryError::Refused { .. } | DeliveryError::NotAdmitted { .. } => libc::EACCES,
-            DeliveryError::Unreachable { .. } | DeliveryError::NoAnswer { .. } => libc::EHOSTUNREACH,
+            DeliveryError::Unreachable { .. }
+            | DeliveryError::NoAnswer { .. }
+            | DeliveryError::HeldBack { .. } => libc::EHOSTUNREACH,
             DeliveryError::Copied { .. } | DeliveryError::Void => libc::ESTALE,
             DeliveryError::Dropped { .. } => libc::EDQUOT,
             DeliveryError::PeerLacks { .. } => libc::EOPNOTSUPP,

@@ -183,22 +183,55 @@ pub fn look_later(signals: &Signals, time: Duration) -> Outcome {
     Ok(())
 }
 
-/// Reports registry errors, each only once in a row.
+/// Reports that a registry fails, once until it has another cause, and that it answers again.
 #[derive(Default)]
 pub struct Trouble {
     said: Option<RegistryError>,
 }
 
 impl Trouble {
-    /// Reports a new registry error. Error: another client has taken the name.
+    /// Reports a new error of a client's registry, or its end. Error: another client has taken the name.
     pub fn tell(&mut self, client: &Client) -> Outcome {
-        let error = client.registry_error();
-        match &error {
-            Some(RegistryError::NameTaken) => return Err(Failure::of(client.name(), Error::NameTaken)),
-            Some(error) if self.said.as_ref() != Some(error) => say(format!("registry: {error}")),
-            _ => {}
+        match client.registry_error() {
+            Some(RegistryError::NameTaken) => Err(Failure::of(client.name(), Error::NameTaken)),
+            error => {
+                self.note(error).into_iter().for_each(say);
+                Ok(())
+            }
         }
+    }
+
+    /// Notes the present error. Returns the line to print, if there is one.
+    pub fn note(&mut self, error: Option<RegistryError>) -> Option<String> {
+        let line = match (&self.said, &error) {
+            (None, None) => None,
+            (Some(_), None) => Some("registry: it answers again".to_owned()),
+            (Some(said), Some(error)) if said.has_cause_of(error) => None,
+            (_, Some(error)) => Some(format!("registry: {error}")),
+        };
         self.said = error;
-        Ok(())
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_that_fails_in_several_ways_is_reported_once() {
+        let mut trouble = Trouble::default();
+        let unreachable = |text: &str| Some(RegistryError::Unreachable(text.to_owned()));
+        let refused = RegistryError::Io { kind: std::io::ErrorKind::PermissionDenied, text: "no".to_owned() };
+        assert_eq!(trouble.note(None), None);
+        let line = trouble.note(unreachable("refused"));
+        assert_eq!(line.as_deref(), Some("registry: the registry is unreachable: refused"));
+        assert_eq!(trouble.note(unreachable("no answer in time")), None);
+        assert_eq!(trouble.note(unreachable("refused")), None);
+        assert_eq!(trouble.note(Some(refused.clone())).as_deref(), Some("registry: no"));
+        assert_eq!(trouble.note(Some(refused)), None);
+        assert_eq!(trouble.note(None).as_deref(), Some("registry: it answers again"));
+        assert_eq!(trouble.note(None), None);
+        assert!(trouble.note(unreachable("refused")).is_some());
     }
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `send`, `recv`, `peek`, `clear`, `status`, `registry`, `forget` | a command each |
 //! | `run` | the agent that drains the stores of processes that are gone |
+//! | `exec` | the commands of `recv --exec` |
 //! | `live` | `status` of a running client |
 //! | `letters` | the commands `dead-letters` and `requeue` |
 //! | `client` | the delivery client of a command: its start, its waits, its failures in words |
@@ -14,6 +15,7 @@
 mod clear;
 mod client;
 mod columns;
+mod exec;
 mod forget;
 mod holder;
 mod letters;

@@ -4,15 +4,15 @@
 //! could not be printed has failed: its sender keeps it and delivers it again.
 
 use std::ffi::OsStr;
-use std::io::{self, BufWriter, ErrorKind, Write};
-use std::process::{Command, Stdio};
+use std::io::{self, BufWriter, Write};
 use std::time::Instant;
 
 use pinnace::delivery::{Client, Dead, Delivery, Error, Verdict};
 use serde_json::json;
 
 use super::client::{self, LOOK_EVERY, Trouble, failure};
-use crate::outcome::{self, Failure, Outcome, say};
+use super::exec;
+use crate::outcome::{self, Failure, Outcome};
 use crate::output;
 use crate::signals::Signals;
 use crate::sockets;
@@ -74,7 +74,7 @@ impl Receiver<'_> {
         let mut count = 0;
         while self.given.count.is_none_or(|wanted| count < wanted) {
             let delivery = self.next()?;
-            if hand(command, &delivery)? {
+            if exec::run(command, &delivery)? {
                 delivery.ack();
                 count += 1;
             }
@@ -149,10 +149,10 @@ pub fn json_of_dead(dead: &Dead) -> serde_json::Value {
 }
 
 /// The names of a message's id, content type, trace context and ordering key.
-const TEXTS: [&str; 5] = ["id", "content_type", "traceparent", "tracestate", "ordering_key"];
+pub const TEXTS: [&str; 5] = ["id", "content_type", "traceparent", "tracestate", "ordering_key"];
 
 /// The texts of a message, in the order of `TEXTS`.
-fn texts(of: &Delivery) -> [Option<&str>; 5] {
+pub fn texts(of: &Delivery) -> [Option<&str>; 5] {
     [of.id(), of.content_type(), of.traceparent(), of.tracestate(), of.ordering_key()]
 }
 
@@ -181,42 +181,4 @@ pub fn reason(verdict: Verdict) -> &'static str {
         Verdict::Unreadable => "unreadable",
         Verdict::Expired => "expired",
     }
-}
-
-/// Passes a message to a command and waits for it. True if it has exited with 0.
-fn hand(command: &OsStr, delivery: &Delivery) -> Outcome<bool> {
-    let failed = |error| Failure::of("sh", error);
-    // Environment variables cannot contain NUL.
-    let text = |text: &str| text.replace('\0', "");
-    let mut command_line = Command::new("sh");
-    for (name, found) in TEXTS.iter().zip(texts(delivery)) {
-        let variable = format!("DELIVERY_{}", name.to_uppercase());
-        match found {
-            Some(found) => command_line.env(variable, text(found)),
-            // This process may itself be the command of a message.
-            None => command_line.env_remove(variable),
-        };
-    }
-    let mut child = command_line
-        .arg("-c")
-        .arg(command)
-        .env("DELIVERY_FROM", text(delivery.from()))
-        .env("DELIVERY_TOPIC", text(delivery.topic()))
-        .env("DELIVERY_ACCEPTED_MS", delivery.accepted_ms().to_string())
-        .env("DELIVERY_COUNT", delivery.deliveries().to_string())
-        .stdin(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(delivery.body()));
-    let status = child.wait().map_err(failed)?;
-    match written {
-        // The command may exit without reading all of its input.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(failed(error)),
-        _ => {}
-    }
-    if !status.success() {
-        let (from, deliveries) = (delivery.from(), delivery.deliveries());
-        say(format!("the command failed ({status}), for a message from {from}; deliveries: {deliveries}"));
-    }
-    Ok(status.success())
 }

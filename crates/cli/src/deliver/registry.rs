@@ -4,7 +4,7 @@ use pinnace::delivery::paths;
 use pinnace::delivery::registry::{self, Member, Members, RegistryError};
 use serde_json::json;
 
-use super::client::{LOOK_EVERY, look_later, of_registry};
+use super::client::{LOOK_EVERY, Trouble, look_later, of_registry};
 use super::columns::columns;
 use crate::outcome::{Failure, Outcome, say};
 use crate::output::print;
@@ -35,19 +35,17 @@ pub fn run(given: &Registry) -> Outcome {
     }
 }
 
-/// Prints the clients whenever they change. Repeated errors of an unreachable registry are reported once.
+/// Prints the clients whenever they change. Waits for a registry that is unreachable.
 fn watch(given: &Registry, registry: &mut dyn registry::Registry, signals: &Signals) -> Outcome {
-    let mut said: Option<RegistryError> = None;
+    let mut trouble = Trouble::default();
     loop {
         match registry.members() {
             Ok(members) => {
-                said = None;
+                trouble.note(None).into_iter().for_each(say);
                 members.map_or(Ok(()), |members| print(shown(given, &members).as_bytes()))?;
             }
-            Err(error) if said.as_ref() == Some(&error) => {}
             Err(error @ (RegistryError::Busy | RegistryError::Unreachable(_))) => {
-                say(format!("registry: {error}"));
-                said = Some(error);
+                trouble.note(Some(error)).into_iter().for_each(say);
             }
             Err(error) => return Err(of_registry(error)),
         }

@@ -233,10 +233,12 @@ pub struct DeliverRecv {
     /// Maximum wait for a message [default: no limit]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timeout: Option<Duration>,
-    /// Run a shell command for each message, with the body on its standard input, instead of printing it. The message
-    /// is acknowledged if the command exits with 0, and has failed otherwise. The variables DELIVERY_FROM,
-    /// DELIVERY_TOPIC, DELIVERY_ACCEPTED_MS and DELIVERY_COUNT describe it, and if it has them DELIVERY_ID,
-    /// DELIVERY_CONTENT_TYPE, DELIVERY_TRACEPARENT, DELIVERY_TRACESTATE and DELIVERY_ORDERING_KEY
+    /// Run a shell command for each message, with the whole body as a file on its standard input, instead of printing
+    /// it. The message is acknowledged if the command exits with 0, and has failed otherwise. These variables describe
+    /// it: DELIVERY_FROM; DELIVERY_TOPIC; DELIVERY_NUMBER, as `peek` shows it; DELIVERY_CURSOR, the same for each
+    /// delivery of the message and for no other message; DELIVERY_ACCEPTED_MS, since 1970; DELIVERY_BYTES, of the body;
+    /// DELIVERY_COUNT, of deliveries; and if it has them DELIVERY_ID, DELIVERY_CONTENT_TYPE, DELIVERY_TRACEPARENT,
+    /// DELIVERY_TRACESTATE and DELIVERY_ORDERING_KEY
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["json", "raw", "null"])]
     pub exec: Option<OsString>,
     /// Give a message up after this many deliveries, also over crashes; its sender keeps it as a dead letter

@@ -186,24 +186,6 @@ fn a_receiver_whose_output_is_closed_ends() {
 }
 
 #[test]
-fn commands_get_messages_and_fail_at_them() {
-    let clients = Clients::new();
-    let told = "read body; echo \"$DELIVERY_FROM $DELIVERY_TOPIC $DELIVERY_COUNT $body\"";
-    let command = &format!("{told}; test $DELIVERY_COUNT = 2");
-    let receiver = clients.start("recv", "billing", &["orders", "-n", "1", "--exec", command]);
-    clients.sent(&["a message"], b"");
-    let done = receiver.end().expect(0);
-    assert_eq!(done.out, "shop orders 1 a message\nshop orders 2 a message\n");
-    assert!(
-        done.err.contains("the command failed (exit status: 1), for a message from shop; deliveries: 1"),
-        "{done:?}"
-    );
-    let receiver = clients.start("recv", "billing", &["orders", "-n", "1", "--exec", "true"]);
-    clients.sent(&["--raw"], &vec![7; 3 << 20]);
-    receiver.end().expect(0);
-}
-
-#[test]
 fn what_is_given_up_is_a_failure_and_a_dead_letter() {
     let clients = Clients::new();
     let receiver = clients.start("recv", "billing", &["orders", "--exec", "false", "--max-deliveries", "2"]);
@@ -332,6 +314,29 @@ fn subscriptions_last() {
     assert_eq!(receiver.end().expect(0).out, "one\ntwo\n");
     forget("billing").expect(0);
     assert!(!registry(&[]).expect(0).out.contains("billing"));
+}
+
+/// A sender that runs does not wait for a worker that was killed and forgotten.
+#[test]
+fn what_a_forgotten_worker_had_goes_to_another() {
+    let clients = Clients::new();
+    let gate = clients.folder.text("gate");
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let command = format!("echo begun; read go <'{gate}'");
+    let mut gone = clients.start("recv", "gone", &["orders", "--exec", &command]);
+    // Less than `reassign_after`.
+    let sender = clients.start("send", "shop", &["orders", "one", "--wait", "--timeout", "20000"]);
+    assert_eq!(gone.line(), "begun");
+    let here = clients.start("recv", "here", &["orders", "-n", "1"]);
+    clients.until_registered("here");
+    gone.signal(Signal::KILL);
+    // It lives until the system has released its name.
+    while run(&["deliver", "forget", "gone", "--registry", &clients.registry()], b"").code != 0 {}
+    assert_eq!(here.end().expect(0).out, "one\n");
+    sender.end().expect(0);
+    // The killed worker's command goes on.
+    std::fs::write(&gate, "go\n").unwrap();
+    gone.end();
 }
 
 /// Without --registry and --data-dir, the user's defaults are used.

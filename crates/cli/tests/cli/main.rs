@@ -3,6 +3,7 @@
 mod common;
 mod deliver;
 mod deliver_agent;
+mod deliver_exec;
 mod deliver_headers;
 mod deliver_metrics;
 mod deliver_operate;

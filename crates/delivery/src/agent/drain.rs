@@ -110,10 +110,12 @@ impl DrainState {
     }
 }
 
-/// Reports a registry's error, once in a row.
+/// Reports a registry's error, once until it has another cause.
 fn tell_trouble(client: &Client, said: &mut Option<RegistryError>, store: &Path, reporter: &Reporter) {
     let error = client.registry_error();
-    if let Some(error) = error.as_ref().filter(|error| said.as_ref() != Some(error)) {
+    if let Some(error) =
+        error.as_ref().filter(|error| !said.as_ref().is_some_and(|said| said.has_cause_of(error)))
+    {
         reporter.error(store, &Error::Registry(error.clone()));
     }
     *said = error;

@@ -1,6 +1,7 @@
 //! Exactly-once processing: a key that a receiver stores with a message's effect, in one transaction of its database.
 
 use super::Delivery;
+use crate::dead_letters::number_text;
 use crate::wire::Id;
 
 /// Identifies a message: the combination of client, sender, stream and number is never reused.
@@ -36,6 +37,12 @@ impl Cursor {
     /// The sender as 32 hexadecimal digits, for `CURSOR_SCHEMA`.
     pub fn sender_text(&self) -> String {
         id_text(&self.sender)
+    }
+
+    /// The stream and the number as `STREAM.EPOCH.NUMBER`, as [`browse`](crate::browse()) shows the message in its
+    /// sender's store.
+    pub fn number_text(&self) -> String {
+        number_text(self.stream, self.number)
     }
 }
 

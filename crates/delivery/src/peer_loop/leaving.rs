@@ -34,6 +34,9 @@ impl PeerLoop {
         let _ = self.note_handled();
         self.members.retain(|(other, _)| *other != client);
         self.unreachable.retain(|(other, _), _| *other != client);
+        let state = self.store.lock();
+        self.in_use.retain(|stream| state.outbox.get(*stream).is_some_and(|of| of.record.client != client));
+        drop(state);
         let removed: Vec<Inward> =
             self.inward.extract_if(.., |inward| inward.client.number == client).collect();
         for mut inward in removed {

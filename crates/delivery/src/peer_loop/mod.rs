@@ -24,7 +24,7 @@ mod sockets;
 mod status;
 mod strangers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -89,6 +89,13 @@ pub struct Listening {
     pub keeps_expired: bool,
 }
 
+/// Why a peer could not be connected to.
+struct Unreachable {
+    text: String,
+    /// The client was told. It is not, as long as no message goes to the peer.
+    is_told: bool,
+}
+
 pub struct PeerLoop {
     store: Arc<Store>,
     network: Arc<dyn Network>,
@@ -103,8 +110,10 @@ pub struct PeerLoop {
     move_at: Option<Instant>,
     retention: Retention,
     expiry: Expiry,
-    /// Peers that could not be connected to, by client and name; and why.
-    unreachable: HashMap<(u32, String), String>,
+    /// Peers that could not be connected to, by client and name.
+    unreachable: HashMap<(u32, String), Unreachable>,
+    /// Streams on which messages were sent since their clients were started.
+    in_use: HashSet<u32>,
     /// The log's progress (written, durable) when last looked at.
     seen: (u64, u64),
     /// Frames may wait at a listener.
@@ -134,7 +143,10 @@ impl Task for PeerLoop {
                 self.find_all(client);
                 self.retention.wake();
             }
-            Command::Stream(stream) => self.find(stream),
+            Command::Stream(stream) => {
+                self.in_use.insert(stream);
+                self.find(stream);
+            }
             Command::Gone(stream) => self.outward.tell_gone(&self.store, stream),
             Command::Statistics { client, done } => {
                 let _ = done.send(self.statistics(client));
@@ -171,7 +183,8 @@ impl Task for PeerLoop {
         self.inward.iter_mut().for_each(Inward::return_waiting);
         self.move_on();
         self.enforce_retention();
-        let busy = std::mem::take(&mut self.busy) || moved;
+        let has_freed = std::mem::take(&mut self.outward.has_freed);
+        let busy = std::mem::take(&mut self.busy) || moved || has_freed;
         if busy || self.is_behind_disk() { Next::Now } else { Next::Wait(self.next_due()) }
     }
 }
@@ -180,7 +193,7 @@ impl PeerLoop {
     fn new(store: Arc<Store>, network: Arc<dyn Network>, doorbell: Arc<Doorbell>) -> PeerLoop {
         let outward = Outward::new(store.log());
         let (inward, leaving, members, reassign, move_at, retention, seen, busy, failed) = Default::default();
-        let unreachable = HashMap::new();
+        let (unreachable, in_use) = Default::default();
         PeerLoop {
             store,
             network,
@@ -194,6 +207,7 @@ impl PeerLoop {
             retention,
             expiry: Expiry::default(),
             unreachable,
+            in_use,
             seen,
             busy,
             failed,
@@ -274,13 +288,19 @@ impl PeerLoop {
         let Some(stream) = state.outbox.get(number) else { return };
         let (topic, sender) = (stream.record.topic.clone(), state.clients[client as usize].clone());
         drop(state);
-        if let Some(peer) = self.connect(&sender, &name, &endpoint) {
+        if let Some(peer) = self.connect(&sender, number, &name, &endpoint) {
             self.outward.add_lane(&self.store, number, peer, &topic);
         }
     }
 
-    /// The connection to another client, at its present endpoint.
-    fn connect(&mut self, sender: &records::ClientRecord, name: &str, endpoint: &str) -> Option<usize> {
+    /// The connection to another client, at its present endpoint, for a stream.
+    fn connect(
+        &mut self,
+        sender: &records::ClientRecord,
+        stream: u32,
+        name: &str,
+        endpoint: &str,
+    ) -> Option<usize> {
         if let Some(index) = self.outward.find(sender.number, name) {
             self.outward.move_peer(index, endpoint);
             return Some(index);
@@ -295,18 +315,27 @@ impl PeerLoop {
                 Some(self.outward.add_peer(sender.number, name, endpoint, link))
             }
             Err(error) => {
-                let of = (sender.number, name.to_owned());
                 let text = match error {
                     Error::Invalid(Invalid::Key) => format!("it is not trusted here: {NO_KEY}"),
                     _ => format!("{endpoint} cannot be connected to: {error}"),
                 };
+                let of = (sender.number, name.to_owned());
                 // Each change of the members tries again.
-                if self.unreachable.insert(of, text.clone()) != Some(text) {
+                let was_told = self.unreachable.get(&of).is_some_and(|was| was.is_told && was.text == text);
+                let is_told = was_told || self.has_messages(stream);
+                self.unreachable.insert(of, Unreachable { text, is_told });
+                if is_told && !was_told {
                     self.notify(sender.number, &crate::Error::Unreachable { peer: name.to_owned(), error });
                 }
                 None
             }
         }
+    }
+
+    /// Returns true if messages of a stream are pending, or were sent since its client was started.
+    fn has_messages(&self, stream: u32) -> bool {
+        let is_pending = || self.store.lock().outbox.get(stream).is_some_and(|of| of.pending() > 0);
+        self.in_use.contains(&stream) || is_pending()
     }
 
     /// Takes frames received for a client. Returns true if there were any.

@@ -23,8 +23,8 @@ use crate::store::records::{self, Inherited, MessageRecord};
 use crate::wire::{FromSender, WINDOW};
 pub use pass::SentCounts;
 use pass::{LaneFrame, Pass};
-pub use shared::Report;
 pub(in crate::peer_loop) use shared::SharedStream;
+pub use shared::{HeldBack, Report};
 
 /// The pause before a peer that refused us is connected to again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -58,6 +58,8 @@ pub struct Outward {
     to_serve: BTreeSet<(u32, usize)>,
     /// A receiver of a shared stream is away since the last look.
     pub has_left: bool,
+    /// Messages became free that are to be sent now.
+    pub has_freed: bool,
     buffer: Vec<u8>,
     touched: Vec<u32>,
 }
@@ -78,7 +80,7 @@ impl Outward {
         let tail = log.segments().last().map(|segment| Log::start_of(*segment));
         let lanes = Lanes::new(tail);
         let (peers, held, untold, heirs, shared) = Default::default();
-        let (watched, starved, to_offer, to_serve, has_left, buffer, touched) = Default::default();
+        let (watched, starved, to_offer, to_serve, has_left, has_freed, buffer, touched) = Default::default();
         Outward {
             peers,
             lanes,
@@ -91,6 +93,7 @@ impl Outward {
             to_offer,
             to_serve,
             has_left,
+            has_freed,
             buffer,
             touched,
         }

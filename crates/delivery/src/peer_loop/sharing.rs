@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use pinnace_stream::RangeSet;
 
 use super::PeerLoop;
-use super::outward::{Report, SharedStream};
+use super::outward::{HeldBack, Report, SharedStream};
+use crate::Error;
 use crate::environment::now;
 use crate::log::LogError;
 use crate::properties::ordering_key_in;
+use crate::registry::Lasting;
 use crate::store::records::Receiver;
 use crate::store::{Cause, Wanted};
 use crate::wire::BEGINS;
@@ -40,7 +42,7 @@ impl PeerLoop {
         known.retain(|name| is_of_topic(name));
         self.outward.begin_sharing(&self.store, stream, &known);
         for member in members.of_topic(&topic).filter(|member| others(&member.name.as_str())) {
-            if let Some(peer) = self.connect(&sender, &member.name, &member.endpoint) {
+            if let Some(peer) = self.connect(&sender, stream, &member.name, &member.endpoint) {
                 self.outward.share(&self.store, stream, peer);
             }
         }
@@ -51,9 +53,11 @@ impl PeerLoop {
                 continue;
             };
             self.outward.stop_sharing(stream, peer);
-            if load > 0 {
+            if member.lasting == Lasting::Forgotten {
+                self.outward.forget_receiver(&self.store, stream, peer);
+            } else if load > 0 {
                 // It may have started at another address, and is to report what it has.
-                self.connect(&sender, &name, &member.endpoint);
+                self.connect(&sender, stream, &name, &member.endpoint);
             }
         }
         self.move_at = Some(now());
@@ -89,13 +93,19 @@ impl PeerLoop {
         self.outward.finished(&self.store, stream, Some((index, done)));
     }
 
-    /// Frees messages of receivers that were away for too long. Returns when to call it again.
+    /// Frees messages of receivers that were away for too long, and tells clients which messages wait for receivers.
+    /// Returns when to call it again.
     pub(super) fn free_shared(&mut self) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         for at in 0..self.inward.len() {
             let (client, patience) = (self.inward[at].client.number, self.inward[at].patience);
             let due = self.outward.free_shared(&self.store, client, patience);
-            next = next.into_iter().chain(due).min();
+            let (held_back, tell_at) = self.outward.take_held_back(&self.store, client);
+            for HeldBack { topic, receivers } in held_back {
+                let error = Error::HeldBack { topic, receivers, reassign_after: patience };
+                self.notify(client, &error);
+            }
+            next = next.into_iter().chain(due).chain(tell_at).min();
         }
         next
     }

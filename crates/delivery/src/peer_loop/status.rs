@@ -89,7 +89,7 @@ impl PeerLoop {
         let is_alive = members.is_some_and(|members| members.get(name).is_some());
         let is_known = members.is_some_and(|members| members.find(name).is_some());
         match (is_alive, is_known, self.unreachable.get(&(client, name.to_owned()))) {
-            (true, _, Some(text)) => (ReceiverState::Refused, Some(text.clone())),
+            (true, _, Some(why)) => (ReceiverState::Refused, Some(why.text.clone())),
             (true, _, None) => (ReceiverState::Connecting, None),
             (false, true, _) => (ReceiverState::Away, Some("the registry shows it as away".to_owned())),
             (false, false, _) => (ReceiverState::Unknown, Some("the registry does not know it".to_owned())),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem::discriminant;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistryError {
@@ -38,6 +39,14 @@ impl RegistryError {
     /// An error of the system, with the operation that failed.
     pub(super) fn io(error: &io::Error, tried: impl fmt::Display) -> RegistryError {
         RegistryError::Io { kind: error.kind(), text: format!("{tried}: {error}") }
+    }
+
+    /// Returns true if both have the same cause, whatever their texts: an unreachable place fails in several ways.
+    pub fn has_cause_of(&self, other: &RegistryError) -> bool {
+        match (self, other) {
+            (RegistryError::Io { kind, .. }, RegistryError::Io { kind: other, .. }) => kind == other,
+            _ => discriminant(self) == discriminant(other),
+        }
     }
 
     /// Returns true if the place may be intact, and the same call may succeed later.

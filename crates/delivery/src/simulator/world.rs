@@ -237,7 +237,9 @@ impl World {
             let Some(life) = &host.life else { continue };
             for error in std::mem::take(&mut *life.errors.lock().unwrap()) {
                 let is_expected = match &error {
-                    Error::Failed(_) | Error::NoRoom(_) | Error::NoAnswer { .. } => true,
+                    Error::Failed(_) | Error::NoRoom(_) | Error::NoAnswer { .. } | Error::HeldBack { .. } => {
+                        true
+                    }
                     Error::Copied { .. } => self.oracle.has_copies,
                     Error::Refused { text, .. } => !text.contains("protocol"),
                     _ => false,

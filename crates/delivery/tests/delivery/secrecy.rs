@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -140,6 +140,43 @@ fn who_is_not_known_gets_nothing_and_says_nothing() {
     delivery.ack();
     trusting.wait_pending(0, soon()).unwrap();
     assert_eq!((strange.pending(), plain.pending()), (1, 1));
+}
+
+/// Its topic was sent to earlier, and nothing is pending on it.
+#[test]
+fn who_is_not_trusted_is_told_of_when_a_message_goes_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let [sender, reader, other] = [(); 3].map(|()| KeyPair::generate().unwrap());
+    let start = |name: &str, keys: &KeyPair| {
+        client(name, dir.path()).curve(keys).trust("sender", &sender.public).start().unwrap()
+    };
+    let (reader_here, other_here) = (start("reader", &reader), start("other", &other));
+    let peers = || {
+        let builder = client("sender", dir.path()).curve(&sender).trust("reader", &reader.public);
+        builder.peer("reader", reader_here.endpoint(), &["news"]).peer(
+            "other",
+            other_here.endpoint(),
+            &["old"],
+        )
+    };
+    let takes = |receiver: &Client, sender: &Client| {
+        receiver.recv(soon()).unwrap().ack();
+        sender.wait_pending(0, soon()).unwrap();
+    };
+    let trusting = peers().trust("other", &other.public).start().unwrap();
+    trusting.send_to("old", b"handled").unwrap();
+    takes(&other_here, &trusting);
+    drop(trusting);
+    let (builder, told) = telling(peers());
+    let wary = builder.start().unwrap();
+    wary.send_to("news", b"for the reader").unwrap();
+    takes(&reader_here, &wary);
+    assert_eq!(told.try_recv(), Err(TryRecvError::Empty));
+    wary.send_to("old", b"waits").unwrap();
+    match told.recv_timeout(LONG).unwrap() {
+        Error::Unreachable { peer, .. } => assert_eq!(peer, "other"),
+        error => panic!("{error}"),
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Work queues: messages to one, which the clients that listen on a topic share.
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use pinnace_delivery::{Client, Cursor, Durability, Options};
@@ -210,6 +211,73 @@ fn a_worker_that_had_nothing_when_the_sender_ended_is_not_waited_for() {
     let delivery = worker.recv(Some(Instant::now() + Duration::from_secs(10))).unwrap();
     delivery.ack();
     sender.wait_pending(0, soon()).unwrap();
+}
+
+/// The messages of a sender's earlier process may have been handled by a worker that has ended.
+#[test]
+fn a_sender_that_starts_anew_tells_for_whom_its_messages_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let [here, gone] = ["here", "gone"].map(|name| member(dir.path(), name, "work").start().unwrap());
+    let sender = member(dir.path(), "sender", "done").start().unwrap();
+    sender.wait_listeners("work", 2, soon()).unwrap();
+    send_numbers(&sender, 2);
+    let [handled, lost] = [&here, &gone].map(|worker| worker.recv(soon()).unwrap());
+    let number = number_of(lost.body());
+    drop(sender);
+    drop((lost, gone));
+    let (tell, told) = channel();
+    let (tell, time) = (Mutex::new(tell), Duration::from_secs(4));
+    let builder = member(dir.path(), "sender", "done").reassign_after(Some(time));
+    let builder = builder.on_error(move |error| tell.lock().unwrap().send(error.clone()).unwrap());
+    let sender = builder.start().unwrap();
+    handled.ack();
+    let error = told.recv_timeout(Duration::from_secs(20)).unwrap();
+    let text =
+        "messages on work from before the start wait up to 4 s for gone, which may have handled some of them";
+    assert_eq!(error.to_string(), text);
+    let delivery = here.recv(soon()).unwrap();
+    assert_eq!(number_of(delivery.body()), number);
+    delivery.ack();
+    sender.wait_pending(0, soon()).unwrap();
+}
+
+/// Passes on one connection to a port, until both ends are shut down.
+fn one_connection(listener: TcpListener, port: u16) -> (TcpStream, TcpStream) {
+    let (from, to) = (listener.accept().unwrap().0, TcpStream::connect(("127.0.0.1", port)).unwrap());
+    for (from, to) in [(&from, &to), (&to, &from)] {
+        let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+    }
+    (from, to)
+}
+
+/// No other event wakes the sender when `reassign_after` is over.
+#[test]
+fn what_a_lost_worker_had_goes_to_another_that_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let sender = member(dir.path(), "sender", "done").reassign_after(Some(Duration::from_secs(3)));
+    let sender = sender.start().unwrap();
+    let [here, there] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [own, port] = [&here, &there].map(|listener| listener.local_addr().unwrap().port());
+    drop(there);
+    let endpoint = |port: u16| format!("tcp://127.0.0.1:{port}");
+    let lost = member(dir.path(), "lost", "work").listen(&endpoint(port)).advertise(&endpoint(own));
+    let lost = lost.start().unwrap();
+    send_numbers(&sender, 1);
+    let ends = one_connection(here, port);
+    let in_hand = lost.recv(soon()).unwrap();
+    let other = member(dir.path(), "other", "work").start().unwrap();
+    sender.wait_listeners("work", 2, soon()).unwrap();
+    // Away by the registry, and not answered: the connection is lost before the delivery is settled.
+    let _ = lost.close(Some(Instant::now()));
+    let cut = Instant::now();
+    [ends.0, ends.1].iter().for_each(|end| end.shutdown(Shutdown::Both).unwrap());
+    let delivery = other.recv(soon()).unwrap();
+    assert!(cut.elapsed() < Duration::from_secs(7), "after {:?}", cut.elapsed());
+    assert_eq!(number_of(delivery.body()), 0);
+    delivery.ack();
+    sender.wait_pending(0, soon()).unwrap();
+    drop(in_hand);
 }
 
 /// A receiver of the topics "bad" and "good", and a sender of large messages to all.

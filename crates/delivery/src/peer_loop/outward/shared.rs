@@ -7,6 +7,7 @@
 
 mod held;
 mod telling;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ use crate::store::Store;
 use crate::store::records::Receiver;
 use crate::wire::{BEGINS, COST, Data, ENDS, Features, FrameEntry, FromSender, make_room, split};
 use telling::{Telling, is_on_disk, recorded_done};
+pub use waiting::HeldBack;
 
 /// A shared stream.
 pub(in crate::peer_loop) struct SharedStream {
@@ -43,6 +45,8 @@ pub(in crate::peer_loop) struct SharedStream {
     recovered_upto: u64,
     unreported: Vec<String>,
     since: Instant,
+    /// The client was told that these messages wait.
+    is_told: bool,
     /// What is done, according to the disk.
     recorded: RangeSet,
     /// What each connected receiver knows as done, by peer.
@@ -131,6 +135,7 @@ impl Outward {
                 recovered_upto,
                 unreported,
                 since: now(),
+                is_told: false,
                 recorded,
                 known,
                 telling,
@@ -353,6 +358,7 @@ impl Outward {
             }
             next = [next, due, known_at, expected].into_iter().flatten().min();
         }
+        self.has_freed |= !freed.is_empty();
         freed.into_iter().for_each(|stream| self.resume_shared(store, stream));
         next
     }

@@ -237,10 +237,17 @@ fn failed(address: &Address, error: &RedisError) -> RegistryError {
     if system(error).is_some_and(|system| system.kind() == io::ErrorKind::InvalidData) {
         return io(io::ErrorKind::InvalidData);
     }
+    // What the server says depends on the size of the command. A wrong password is another error.
+    let needs_password = error.code() == Some("NOAUTH")
+        || error.detail().is_some_and(|detail| detail.contains("unauthenticated"));
+    if needs_password {
+        let text = format!("{at}: \"NOAUTH\": the server requires a password, and the address has none");
+        return RegistryError::Io { kind: io::ErrorKind::PermissionDenied, text };
+    }
     match (error.kind(), error.code()) {
         (ErrorKind::Io, _) => RegistryError::Unreachable(format!("{at}: {error}")),
         (ErrorKind::Parse, _) => RegistryError::Foreign(format!("{at} does not speak as Redis does")),
-        (_, Some("NOAUTH" | "WRONGPASS" | "NOPERM")) => io(io::ErrorKind::PermissionDenied),
+        (_, Some("WRONGPASS" | "NOPERM")) => io(io::ErrorKind::PermissionDenied),
         (_, Some("LOADING" | "MASTERDOWN" | "READONLY" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY")) => {
             RegistryError::Unreachable(format!("{at}: {error}"))
         }
