@@ -17,8 +17,9 @@ use pinnace_eventloop::{EventLoop, Handle};
 
 use crate::error::{Error, FileError};
 use crate::transfer::digest::Digest;
+use crate::transfer::place::Place;
 use crate::wire::Message;
-use fetch::{Fetch, Place};
+use fetch::Fetch;
 pub use listing::Listed;
 use listing::Listing;
 use operation::Operation;
