@@ -1,7 +1,8 @@
 //! Where files go: a file of its own, or a tree that is filled.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use super::digest::Digest;
 use super::incoming::part_name;
@@ -13,36 +14,74 @@ use crate::wire::Entry;
 
 /// Where files go.
 pub enum Place {
-    Path(PathBuf),
+    /// A path below a folder. If it is a directory, a file goes into it, and the content of a tree too.
+    At { folder: Arc<dyn Folder>, path: TreePath },
+    /// Nowhere, once they are verified.
     Discarded,
 }
 
 impl Place {
-    /// The directory and name for a file whose name at the sender is `own`.
-    pub(super) fn of_file(&self, own: &[u8]) -> Result<(Box<dyn Directory>, Vec<u8>), FileError> {
-        let Place::Path(to) = self else { return Ok((Box::new(Discard), own.to_vec())) };
-        let (parent, name) = match to.is_dir() {
-            true => (to.clone(), own.to_vec()),
-            false => {
-                let name = to.file_name().map(|name| name.as_bytes().to_vec());
+    /// A path of this host, which itself may lead over links. Error: its directory cannot be opened.
+    pub fn of_path(to: &Path) -> Result<Place, FileError> {
+        let name = to.file_name().filter(|_| !to.is_dir());
+        let (directory, path) = match name {
+            None => (to, TreePath::default()),
+            Some(name) => {
                 let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
-                (parent.unwrap_or(Path::new(".")).to_owned(), name.unwrap_or_default())
+                (parent.unwrap_or(Path::new(".")), TreePath::parse(name.as_bytes())?)
             }
         };
-        TreePath::parse(&name)?;
-        Ok((DiskFolder::open(&parent)?.directory(&TreePath::default())?, name))
+        Ok(Place::At { folder: Arc::new(DiskFolder::open(directory)?), path })
+    }
+
+    /// The directory and name for a file whose name at the sender is `own`.
+    pub(super) fn of_file(&self, own: &[u8]) -> Result<(Box<dyn Directory>, Vec<u8>), FileError> {
+        let Place::At { folder, path } = self else { return Ok((Box::new(Discard), own.to_vec())) };
+        let Some((parent, name)) = path.split_last() else {
+            return in_directory(folder.directory(path)?, own);
+        };
+        let directory = folder.directory(&parent)?;
+        match directory.attributes(name).is_ok_and(|known| known.kind == Kind::Directory) {
+            true => in_directory(directory.directory(name)?, own),
+            false => Ok((directory, name.to_vec())),
+        }
     }
 
     /// The folder for a tree, which is created if needed.
     pub(super) fn of_tree(&self) -> Result<Box<dyn Folder>, FileError> {
-        let Place::Path(to) = self else { return Ok(Box::new(Discard)) };
-        if !to.is_dir() {
-            std::fs::create_dir(to).map_err(|error| {
-                rustix::io::Errno::from_io_error(&error)
-                    .map_or_else(|| FileError::new(Code::Disk, error.to_string()), FileError::from)
-            })?;
+        let Place::At { folder, path } = self else { return Ok(Box::new(Discard)) };
+        if let Some((parent, name)) = path.split_last() {
+            let directory = folder.directory(&parent)?;
+            match directory.attributes(name) {
+                Ok(known) if known.kind == Kind::Directory => {}
+                Ok(_) => return Err(FileError::new(Code::Denied, "a file is in the way of a directory")),
+                Err(_) => directory.make_directory(name, 0o755)?,
+            }
         }
-        Ok(Box::new(DiskFolder::open(to)?))
+        Ok(Box::new(Below { folder: folder.clone(), base: path.clone() }))
+    }
+}
+
+fn in_directory(
+    directory: Box<dyn Directory>,
+    own: &[u8],
+) -> Result<(Box<dyn Directory>, Vec<u8>), FileError> {
+    let path = TreePath::parse(own)?;
+    match path.split_last() {
+        Some((parent, name)) if parent.is_empty() => Ok((directory, name.to_vec())),
+        _ => Err(FileError::new(Code::Invalid, "a file without a name")),
+    }
+}
+
+/// A directory of a folder, as a folder.
+struct Below {
+    folder: Arc<dyn Folder>,
+    base: TreePath,
+}
+
+impl Folder for Below {
+    fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
+        self.folder.directory(&self.base.join(path.as_bytes())?)
     }
 }
 
