@@ -8,6 +8,9 @@ mod curve_client;
 mod curve_server;
 mod curve_traffic;
 mod endpoint;
+mod files_frames;
+mod files_paths;
+mod files_sidecar;
 mod frame_stream;
 mod handshake_input;
 mod metadata;
@@ -31,6 +34,9 @@ const TARGETS: &[(&str, Target)] = &[
     ("curve_server", curve_server::run),
     ("curve_traffic", curve_traffic::run),
     ("endpoint", endpoint::run),
+    ("files_frames", files_frames::run),
+    ("files_paths", files_paths::run),
+    ("files_sidecar", files_sidecar::run),
     ("frame_stream", frame_stream::run),
     ("handshake_input", handshake_input::run),
     ("metadata", metadata::run),

@@ -1,8 +1,31 @@
-//! File transfer.
+//! File transfer over FILEMQ v2: verified, resumed where a transfer ended, with bounded memory.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`server`] | a socket, a session for each client, and workers |
+//! | [`client`] | a connection to a server, and the transfers over it |
+//! | `dialogue` | what both sides say, without a socket: requests, credit, files that are sent and that arrive |
+//! | [`transfer`] | a file on its way out or in: chunks, digests, parts |
+//! | [`tree`] | folders that no path leaves |
+//! | [`wire`] | the frames |
+//!
+//! ```
+//! use pinnace_files::client::Client;
+//! use pinnace_files::server::Server;
+//!
+//! # let (from, to) = (tempfile::tempdir()?, tempfile::tempdir()?);
+//! std::fs::write(from.path().join("a"), "content")?;
+//! let server = Server::builder().folder("/data", from.path())?.bind("tcp://127.0.0.1:*").start()?;
+//! let client = Client::connect(&server.endpoints()[0])?;
+//! let report = client.get("/data/a", &to.path().join("a")).wait()?;
+//! assert_eq!((report.files, report.bytes), (1, 7));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
 pub mod client;
+mod dialogue;
 pub mod error;
 pub mod server;
 pub mod transfer;

@@ -22,7 +22,7 @@ fn octets(len: usize, seed: u64) -> Vec<u8> {
 }
 
 fn serve(folder: &Path, endpoint: &str) -> (Server, Client) {
-    let server = Server::builder().folder("/data", folder).unwrap().bind(endpoint).start().unwrap();
+    let server = Server::builder().writable_folder("/data", folder).unwrap().bind(endpoint).start().unwrap();
     let client =
         Client::builder(&server.endpoints()[0]).patience(PATIENCE).window_max(WINDOW).connect().unwrap();
     (server, client)
@@ -145,4 +145,76 @@ fn a_part_of_another_version_is_not_used() {
     let report = client.get("/data/file", &to.path().join("file")).wait().unwrap();
     assert_eq!(report.failed, vec![]);
     assert_eq!(fs::read(to.path().join("file")).unwrap(), content);
+}
+
+#[test]
+fn a_file_and_a_tree_are_uploaded() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir_all(from.path().join("tree/inner")).unwrap();
+    for number in 0..700 {
+        fs::write(from.path().join(format!("tree/inner/{number}")), octets(number * 3, number as u64))
+            .unwrap();
+    }
+    fs::write(from.path().join("tree/large"), octets(5_000_000, 20)).unwrap();
+    symlink("large", from.path().join("tree/link")).unwrap();
+    let (_server, client) = serve(to.path(), "tcp://127.0.0.1:*");
+    let report = client.put(&from.path().join("tree"), "/data/copy").wait().unwrap();
+    assert_eq!((report.files, report.failed), (701, vec![]));
+    let same = |one: &Path, other: &Path| {
+        let done =
+            std::process::Command::new("diff").args(["-r", "--no-dereference"]).args([one, other]).status();
+        done.unwrap().success()
+    };
+    assert!(same(&from.path().join("tree"), &to.path().join("copy")));
+    let report = client.put(&from.path().join("tree"), "/data/copy").wait().unwrap();
+    assert_eq!((report.files, report.bytes, report.failed), (0, 0, vec![]));
+    // A single file: under a name, and into a directory.
+    for (path, place) in [("/data/one", "one"), ("/data/copy", "copy/large")] {
+        let _ = fs::remove_file(to.path().join(place));
+        let report = client.put(&from.path().join("tree/large"), path).wait().unwrap();
+        assert_eq!((report.files, report.bytes, report.failed), (1, 5_000_000, vec![]), "{path}");
+        assert!(same(&from.path().join("tree/large"), &to.path().join(place)));
+    }
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 2, "parts are left");
+}
+
+#[test]
+fn an_upload_goes_on_where_it_ended() {
+    const SIZE: u64 = 64 << 20;
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let content = octets(SIZE as usize, 21);
+    fs::write(from.path().join("file"), &content).unwrap();
+    let (_server, client) = serve(to.path(), "tcp://127.0.0.1:*");
+    let transfer = client.put(&from.path().join("file"), "/data/file");
+    await_bytes(&transfer, 20 << 20);
+    transfer.cancel();
+    assert!(transfer.wait().is_err());
+    assert!(fs::metadata(to.path().join("file")).is_err(), "it is not whole");
+    let transfer = client.put(&from.path().join("file"), "/data/file");
+    let mut sent = 0;
+    while let Some(event) = transfer.next_event() {
+        match event {
+            Event::Progress { bytes } => sent += bytes,
+            Event::Ended(report) => assert_eq!((report.files, report.failed), (1, vec![])),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(fs::read(to.path().join("file")).unwrap(), content);
+    assert!(sent <= SIZE - (20 << 20) + 16 * WINDOW, "{sent} octets were sent");
+}
+
+#[test]
+fn uploads_are_refused_where_they_are_not_allowed() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("file"), "content").unwrap();
+    let server =
+        Server::builder().folder("/data", to.path()).unwrap().bind("tcp://127.0.0.1:*").start().unwrap();
+    let client = Client::connect(&server.endpoints()[0]).unwrap();
+    let put = |from: &Path, path: &str| client.put(from, path).wait().unwrap().failed[0].1.code;
+    assert_eq!(put(&from.path().join("file"), "/data/file"), Code::Denied);
+    assert_eq!(put(&from.path().join("file"), "/data/../file"), Code::Invalid);
+    let (_server, client) = serve(to.path(), "tcp://127.0.0.1:*");
+    let report = client.put(&from.path().join("none"), "/data/file").wait().unwrap();
+    assert_eq!(report.failed[0].1.code, Code::NotFound);
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0);
 }

@@ -2,13 +2,14 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `serve`, `get`, `ls` | a command each |
+//! | `serve`, `ls` | a command each |
+//! | `transfer` | `get` and `put` |
 //! | `progress` | the progress of a transfer, for a terminal or as lines of JSON |
 
-mod get;
 mod ls;
 mod progress;
 mod serve;
+mod transfer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -23,7 +24,8 @@ use crate::table::files::{Files, ServerArgs};
 pub fn run(command: &Files) -> Outcome {
     match command {
         Files::Serve(given) => serve::run(given),
-        Files::Get(given) => get::run(given),
+        Files::Get(given) => transfer::get(given),
+        Files::Put(given) => transfer::put(given),
         Files::Ls(given) => ls::run(given),
     }
 }

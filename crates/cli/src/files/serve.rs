@@ -17,7 +17,11 @@ pub fn run(given: &FilesServe) -> Outcome {
     let is_single = given.folders.len() == 1;
     for folder in &given.folders {
         let (path, alias) = split(folder, is_single)?;
-        builder = builder.folder(&alias, path).map_err(Failure::usage)?;
+        let added = match given.writable {
+            true => builder.writable_folder(&alias, path),
+            false => builder.folder(&alias, path),
+        };
+        builder = added.map_err(Failure::usage)?;
     }
     for endpoint in &given.bind {
         builder = builder.bind(endpoint);

@@ -20,6 +20,9 @@ pub enum Files {
     /// Fetch a file, or a folder with all below it. What is here already and has the same size and time is not fetched
     #[command(after_help = EXIT_CODES)]
     Get(FilesGet),
+    /// Upload a file, or a folder with all below it. What the server has with the same size and time is not sent
+    #[command(after_help = EXIT_CODES)]
+    Put(FilesPut),
     /// List the names below a path
     #[command(after_help = EXIT_CODES)]
     Ls(FilesLs),
@@ -33,6 +36,9 @@ pub struct FilesServe {
     /// Endpoint to listen at. Can be repeated. Every process that reaches it can read all that is served
     #[arg(short, long, value_name = "ENDPOINT", default_value = "tcp://127.0.0.1:5670")]
     pub bind: Vec<String>,
+    /// Let clients upload to the folders
+    #[arg(short, long)]
+    pub writable: bool,
     /// Print the endpoints on standard error, with their actual ports
     #[arg(short, long)]
     pub verbose: bool,
@@ -63,6 +69,27 @@ pub struct FilesGet {
     /// Verify what arrives, and keep nothing
     #[arg(long, conflicts_with = "to")]
     pub discard: bool,
+    #[command(flatten)]
+    pub output: ProgressArgs,
+}
+
+#[derive(Args)]
+pub struct FilesPut {
+    /// File or folder
+    #[arg(value_name = "FROM")]
+    pub from: PathBuf,
+    /// Virtual path of the file, or of a folder that it goes into; for a folder, of the one that gets its content
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    pub output: ProgressArgs,
+}
+
+/// What is printed meanwhile.
+#[derive(Args)]
+pub struct ProgressArgs {
     /// Print what happens as lines of JSON on standard output
     #[arg(long)]
     pub json: bool,

@@ -84,3 +84,22 @@ fn a_killed_client_goes_on() {
     run(&line, b"").expect(0);
     assert!(fs::read(folder.path("copy")).unwrap() == content);
 }
+
+#[test]
+fn a_folder_is_uploaded_where_that_is_allowed() {
+    let folder = Folder::new();
+    for name in ["source/a", "target"] {
+        fs::create_dir_all(folder.path(name)).unwrap();
+    }
+    fs::write(folder.path("source/a/large"), vec![7; 3_000_000]).unwrap();
+    let (source, endpoint) = (folder.text("source"), folder.ipc("writable"));
+    let target = folder.text("target");
+    let mut server = start(&["files", "serve", &target, "--writable", "--bind", &endpoint, "--verbose"]);
+    server.said();
+    let put = run(&["files", "put", "-s", &endpoint, &source, "/copy"], b"").expect(0);
+    assert_eq!(put.err, "pinnace: 1 files, 3000000 bytes\n");
+    assert!(same(&folder.path("source"), &folder.path("target/copy")));
+    let (_server, endpoint) = serve(&folder, &target);
+    let put = run(&["files", "put", "-s", &endpoint, &source, "/other"], b"").expect(4);
+    assert!(put.err.contains("/other: the folder is read-only"), "{put:?}");
+}

@@ -1,11 +1,8 @@
 //! A client of a file server.
 
-mod fetch;
-mod listing;
-mod operation;
 mod task;
-mod window;
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,44 +12,20 @@ use std::time::Duration;
 use pinnace_engine::{Context, PollTarget, SocketType};
 use pinnace_eventloop::{EventLoop, Handle};
 
-use crate::error::{Error, FileError};
-use crate::transfer::digest::Digest;
+use crate::dialogue::fetch::Fetch;
+pub use crate::dialogue::listing::Listed;
+use crate::dialogue::listing::Listing;
+use crate::dialogue::operation::Operation;
+use crate::dialogue::requester::Limits;
+use crate::dialogue::upload::Upload;
+pub use crate::dialogue::{Event, Report};
+use crate::error::{Code, Error, FileError};
+use crate::transfer::place::Place;
+use crate::tree::Folder;
+use crate::tree::disk::DiskFolder;
+use crate::tree::single::Single;
 use crate::wire::Message;
-use fetch::{Fetch, Place};
-pub use listing::Listed;
-use listing::Listing;
-use operation::Operation;
-use task::{ClientTask, Command, Settings};
-
-/// What happens during a transfer.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Event {
-    /// A name, in a listing.
-    Listed(Listed),
-    /// A file begins that is not sent in one piece.
-    Begun { path: String, size: u64 },
-    /// So many more octets are written.
-    Progress { bytes: u64 },
-    /// A file is whole and in its place.
-    Finished { path: String, size: u64, digest: Digest },
-    /// A file failed; the others go on.
-    Failed { path: String, error: FileError },
-    /// The transfer is complete.
-    Ended(Report),
-    /// The transfer has ended before it was complete.
-    Aborted(Error),
-}
-
-/// What a transfer has come to.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Report {
-    /// Files that were received, and their octets.
-    pub files: u64,
-    pub bytes: u64,
-    /// Files that failed, and why.
-    pub failed: Vec<(String, FileError)>,
-}
+use task::{ClientTask, Command, Offer, Settings};
 
 /// A connection to a server.
 pub struct Client {
@@ -84,13 +57,13 @@ impl ClientBuilder {
     /// The largest window, in bytes, at least 1 MiB [default: 16 MiB]. A link with a bandwidth of B bytes a second and
     /// a round trip of R seconds needs B * R.
     pub fn window_max(mut self, bytes: u64) -> ClientBuilder {
-        self.settings.window_max = bytes.max(1 << 20);
+        self.settings.limits.window_max = bytes.max(1 << 20);
         self
     }
 
     /// The most octets of a chunk, from 1 to 1 MiB [default: 256 KiB].
     pub fn chunk(mut self, octets: u32) -> ClientBuilder {
-        self.settings.chunk = octets.clamp(1, 1 << 20);
+        self.settings.limits.chunk = octets.clamp(1, 1 << 20);
         self
     }
 
@@ -127,7 +100,10 @@ impl ClientBuilder {
 impl Client {
     /// Settings of a client of the server at `endpoint`.
     pub fn builder(endpoint: &str) -> ClientBuilder {
-        let settings = Settings { patience: Duration::from_secs(10), window_max: 16 << 20, chunk: 256 << 10 };
+        let settings = Settings {
+            patience: Duration::from_secs(10),
+            limits: Limits { window_max: 16 << 20, chunk: 256 << 10 },
+        };
         ClientBuilder { endpoint: endpoint.to_owned(), settings }
     }
 
@@ -139,30 +115,83 @@ impl Client {
     /// Fetches a file or a directory with all below it. `path`: a virtual path of the server, such as `/data/a`.
     /// `to`: the file's name here, or a directory that it goes into; for a directory, the one that gets its content.
     pub fn get(&self, path: &str, to: &Path) -> Transfer {
-        self.fetch(path, Place::Path(to.to_owned()))
+        self.fetch(path, Place::of_path(to))
     }
 
     /// As `get`, but discards what arrives once it is verified.
     pub fn discard(&self, path: &str) -> Transfer {
-        self.fetch(path, Place::Discarded)
+        self.fetch(path, Ok(Place::Discarded))
     }
 
-    fn fetch(&self, path: &str, place: Place) -> Transfer {
+    fn fetch(&self, path: &str, place: Result<Place, FileError>) -> Transfer {
         let (events, received) = channel();
-        self.start(Box::new(Fetch::new(path.as_bytes(), place, events)), received)
+        match place {
+            Ok(place) => self.start(Box::new(Fetch::new(path.as_bytes(), place, events)), None, received),
+            Err(error) => self.failed(path, error),
+        }
     }
 
-    /// Lists the names below a path. In the report `files` counts all names.
+    /// Uploads a file or a directory with all below it. `path`: a virtual path of the server, as `to` of `get`. What
+    /// the server has already with the same size and time is not sent.
+    pub fn put(&self, from: &Path, path: &str) -> Transfer {
+        let number = self.next_operation();
+        let alias = format!("/upload-{number}");
+        let (folder, source) = match offered(from, &alias) {
+            Ok(offered) => offered,
+            Err(error) => return self.failed(&from.display().to_string(), error),
+        };
+        let (events, received) = channel();
+        let what = Box::new(Upload::new(path.as_bytes(), source.as_slice(), events.clone()));
+        self.start_as(number, what, Some(Offer { alias, folder, events }), received)
+    }
+
+    /// Lists the names below a path. In the report `files` counts all names. After a lost connection the names come
+    /// again.
     pub fn list(&self, path: &str) -> Transfer {
         let (events, received) = channel();
-        self.start(Box::new(Listing::new(path.as_bytes(), events)), received)
+        self.start(Box::new(Listing::new(path.as_bytes(), events)), None, received)
     }
 
-    fn start(&self, what: Box<dyn Operation>, received: Receiver<Event>) -> Transfer {
-        let operation = self.dialogue.last.fetch_add(1, Ordering::Relaxed) + 1;
-        self.dialogue.task.send(Command::Start { operation, what });
-        Transfer { operation, events: received, dialogue: self.dialogue.clone() }
+    fn next_operation(&self) -> u64 {
+        self.dialogue.last.fetch_add(1, Ordering::Relaxed) + 1
     }
+
+    fn start(&self, what: Box<dyn Operation>, offer: Option<Offer>, events: Receiver<Event>) -> Transfer {
+        self.start_as(self.next_operation(), what, offer, events)
+    }
+
+    fn start_as(
+        &self,
+        operation: u64,
+        what: Box<dyn Operation>,
+        offer: Option<Offer>,
+        events: Receiver<Event>,
+    ) -> Transfer {
+        self.dialogue.task.send(Command::Start { operation, what, offer });
+        Transfer { operation, events, dialogue: self.dialogue.clone() }
+    }
+
+    /// A transfer that cannot begin.
+    fn failed(&self, path: &str, error: FileError) -> Transfer {
+        let (events, received) = channel();
+        let failed = vec![(path.to_owned(), error.clone())];
+        let _ = events.send(Event::Failed { path: path.to_owned(), error });
+        let _ = events.send(Event::Ended(Report { failed, ..Report::default() }));
+        Transfer { operation: self.next_operation(), events: received, dialogue: self.dialogue.clone() }
+    }
+}
+
+/// What the server may read during an upload: a folder, and the virtual path of what is uploaded.
+fn offered(from: &Path, alias: &str) -> Result<(Arc<dyn Folder>, Vec<u8>), FileError> {
+    if from.is_dir() {
+        return Ok((Arc::new(DiskFolder::open(from)?), alias.as_bytes().to_vec()));
+    }
+    let Some(name) = from.file_name() else {
+        return Err(FileError::new(Code::Invalid, "the path has no name"));
+    };
+    let parent = from.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (folder, name) = (Arc::new(DiskFolder::open(parent)?), name.as_bytes());
+    Ok((Arc::new(Single::new(folder, name)), [alias.as_bytes(), b"/", name].concat()))
 }
 
 /// A transfer that is under way.

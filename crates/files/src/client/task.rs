@@ -1,228 +1,192 @@
-//! The client's thread: the dialogue with the server, and the operations that are under way.
+//! The client's thread: the connection to the server, and what goes over it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Body, Outgoing, Socket};
 use pinnace_eventloop::{Next, Task};
 
-use super::operation::{Asks, Operation, Reply};
-use super::window::{Nom, Window};
+use crate::dialogue::Event;
+use crate::dialogue::mounts::Mounts;
+use crate::dialogue::operation::Operation;
+use crate::dialogue::provider::{Outlet, Provider, Turn};
+use crate::dialogue::requester::{Limits, Requester};
 use crate::error::Error;
 use crate::server::taken;
-use crate::wire::{Form, Headers, Message, Mode, Request};
+use crate::tree::Folder;
+use crate::wire::{Headers, Message, Mode, Request};
 
-/// Frames that are handled in one turn of the loop.
+/// Frames that are handled, and chunks that are sent, in one turn of the loop.
 const TURN: usize = 64;
 
-/// The most requests that the server has at once. Each may hold a block's credit, so they are few.
-const REQUESTS_MAX: usize = 4;
-
-/// What the client's thread is told.
-pub enum Command {
-    Start { operation: u64, what: Box<dyn Operation> },
-    Cancel { operation: u64 },
-}
+/// How often a frame is tried again for which the connection has no room.
+const RETRY: Duration = Duration::from_millis(2);
 
 /// How often in a row the server may not understand a request.
 const COMPLAINTS_MAX: u32 = 3;
+
+/// What the client's thread is told.
+pub enum Command {
+    Start { operation: u64, what: Box<dyn Operation>, offer: Option<Offer> },
+    Cancel { operation: u64 },
+}
+
+/// A folder that the server may read during an upload.
+pub struct Offer {
+    pub alias: String,
+    pub folder: Arc<dyn Folder>,
+    pub events: Sender<Event>,
+}
 
 /// Settings of a client.
 #[derive(Clone)]
 pub struct Settings {
     /// How long the server may take to answer a greeting.
     pub patience: Duration,
-    /// The largest window, in bytes.
-    pub window_max: u64,
-    /// The most octets of a chunk.
-    pub chunk: u32,
+    pub limits: Limits,
 }
 
-/// The dialogue with a server.
+/// The connection to a server.
 pub struct ClientTask {
-    socket: Socket,
+    wire: Wire,
     endpoint: String,
     settings: Settings,
     /// The last greeting: its request's number, and when it was sent.
     greeting: Option<(u32, Instant)>,
-    /// The server has answered the last greeting.
-    is_ready: bool,
-    /// When the round trip's measurement began, if it has not ended.
-    pinged_at: Option<Instant>,
-    window: Window,
-    operations: BTreeMap<u64, Box<dyn Operation>>,
-    /// The operation of each request that has not ended.
-    requests: HashMap<u32, u64>,
-    last_request: u32,
-    /// Requests that are not sent yet, and their operations.
-    waiting: VecDeque<(u64, Request)>,
     failed: bool,
     /// What the server has not understood, since it last did.
     complaint: Option<String>,
     /// How often it has not understood a request, since it last answered one.
     complaints: u32,
+    requester: Requester,
+    provider: Provider,
+    mounts: Mounts,
+    /// Uploads that are under way.
+    offers: Vec<(u64, Offer)>,
+}
+
+/// The socket.
+struct Wire(Socket);
+
+impl Outlet for Wire {
+    fn send(&self, frame: Body) -> Result<(), Body> {
+        match self.0.send(Outgoing::Body(frame.clone()), false, false) {
+            Err(pinnace_engine::Error::WouldBlock) => Err(frame),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl ClientTask {
     pub fn new(socket: Socket, endpoint: &str, settings: Settings) -> ClientTask {
-        let window = Window::new(settings.window_max, u64::from(settings.chunk));
+        let (greeting, failed, complaint, complaints, provider, mounts, offers) = Default::default();
         ClientTask {
-            socket,
+            wire: Wire(socket),
             endpoint: endpoint.to_owned(),
+            requester: Requester::new(settings.limits),
             settings,
-            greeting: None,
-            is_ready: false,
-            pinged_at: None,
-            window,
-            operations: BTreeMap::new(),
-            requests: HashMap::new(),
-            last_request: 0,
-            waiting: VecDeque::new(),
-            failed: false,
-            complaint: None,
-            complaints: 0,
+            greeting,
+            failed,
+            complaint,
+            complaints,
+            provider,
+            mounts,
+            offers,
         }
-    }
-
-    fn send(&mut self, frame: Vec<u8>) {
-        // Without a high-water mark it waits in the socket at worst.
-        let _ = self.socket.send(Outgoing::Body(frame.into()), false, false);
-    }
-
-    fn ask(&mut self, operation: u64, asks: &mut Asks) {
-        self.waiting.extend(asks.take().into_iter().map(|request| (operation, request)));
-        self.send_requests();
-    }
-
-    fn nom(&mut self, (credit, sequence): Nom) {
-        self.send(Message::Nom { credit, sequence }.to_frame());
     }
 
     fn on_frame(&mut self, frame: &[u8]) {
         match Message::read(frame) {
             // This client's own greeting comes back from the socket when it has connected again.
             Ok(Message::Ohai { .. }) => self.begin_again(),
-            Ok(Message::Cheezburger(burger)) if !self.is_ready => {
+            Ok(Message::Cheezburger(burger)) if !self.requester.is_open() => {
                 let answered = Headers::read(burger.headers).ok().and_then(|headers| headers.request);
                 if answered.is_some() && answered == self.greeting.map(|(number, _)| number) {
-                    self.on_greeted();
+                    self.complaint = None;
+                    self.requester.open(Instant::now());
                 }
             }
-            Ok(Message::Cheezburger(burger)) => {
-                let headers = match Headers::read(burger.headers) {
-                    Ok(headers) => headers,
-                    Err(what) => {
-                        return self.end_all(&|| Error::Protocol(format!("an invalid header {what}")));
-                    }
-                };
-                let cost = burger.chunk.len() as u64;
-                match self.window.receive(cost, Instant::now()) {
-                    Ok(nom) => nom.into_iter().for_each(|nom| self.nom(nom)),
-                    Err(exceeded) => return self.end_all(&|| Error::Protocol(exceeded.to_string())),
-                }
-                let settled = self.on_reply(&Reply { burger, headers: &headers });
-                if let Some(nom) = self.window.give_back(settled) {
-                    self.nom(nom);
+            Ok(Message::Cheezburger(burger)) => match self.requester.on_chunk(burger, Instant::now()) {
+                Ok(true) => self.complaints = 0,
+                Ok(false) => {}
+                Err(what) => self.end_all(&|| Error::Protocol(what.clone())),
+            },
+            Ok(Message::Nom { credit, .. }) => self.provider.on_nom(credit),
+            Ok(Message::Icanhaz { path, options, .. }) => {
+                if let Some(Ok(request)) = Request::read(path, options) {
+                    self.provider.on_request(&request, &self.mounts);
                 }
             }
-            Ok(Message::HugzOk) => {
-                if let Some(at) = self.pinged_at.take() {
-                    self.window.set_round_trip(at.elapsed());
-                }
-            }
-            Ok(Message::Hugz) => self.send(Message::HugzOk.to_frame()),
+            Ok(Message::HugzOk) => self.requester.on_pong(),
+            Ok(Message::Hugz) => self.provider.say(&Message::HugzOk),
             Ok(Message::Srsly { reason }) => {
                 let reason = String::from_utf8_lossy(reason).into_owned();
                 self.end_all(&|| Error::Refused(reason.clone()));
             }
-            // A server that was restarted gets what was on its way to the one before, and complains.
-            Ok(Message::Rtfm { reason }) => {
-                let reason = String::from_utf8_lossy(reason).into_owned();
-                self.complaint = Some(reason.clone());
-                self.complaints += u32::from(self.is_ready);
-                match (self.is_ready, self.complaints > COMPLAINTS_MAX) {
-                    (true, false) => self.begin_again(),
-                    (true, true) => self.end_all(&|| Error::Protocol(reason.clone())),
-                    (false, _) => {}
-                }
-            }
+            Ok(Message::Rtfm { reason }) => self.on_complaint(String::from_utf8_lossy(reason).into_owned()),
             Ok(_) | Err(_) => {}
         }
     }
 
+    /// A server that was restarted gets what was on its way to the one before, and complains.
+    fn on_complaint(&mut self, reason: String) {
+        self.complaint = Some(reason.clone());
+        if !self.requester.is_open() {
+            return;
+        }
+        self.complaints += 1;
+        match self.complaints > COMPLAINTS_MAX {
+            false => self.begin_again(),
+            true => self.end_all(&|| Error::Protocol(reason.clone())),
+        }
+    }
+
     fn greet(&mut self) {
-        self.last_request = self.last_request.wrapping_add(1);
-        self.greeting = Some((self.last_request, Instant::now()));
-        self.send(Message::GREETING.to_frame());
-        self.send(Request::new(self.last_request, Mode::Greet, b"/").to_frame());
-    }
-
-    fn on_greeted(&mut self) {
-        (self.is_ready, self.complaint) = (true, None);
-        // The answer comes before any content: it tells the round trip.
-        self.pinged_at = Some(Instant::now());
-        self.send(Message::Hugz.to_frame());
-        let first = self.window.first();
-        self.nom(first);
-        self.send_requests();
-    }
-
-    /// Returns the octets that are settled.
-    fn on_reply(&mut self, reply: &Reply<'_>) -> u64 {
-        let cost = reply.burger.chunk.len() as u64;
-        let Some(number) = reply.headers.request else { return cost };
-        let Some(operation) = self.requests.get(&number).copied() else { return cost };
-        self.complaints = 0;
-        if reply.headers.form == Form::End {
-            self.requests.remove(&number);
-        }
-        let Some(what) = self.operations.get_mut(&operation) else { return cost };
-        let mut asks = Asks::default();
-        let settled = what.on_reply(reply, &mut asks);
-        if what.is_over() {
-            self.operations.remove(&operation);
-        }
-        self.ask(operation, &mut asks);
-        settled
-    }
-
-    /// Sends requests as far as the server may have them at once.
-    fn send_requests(&mut self) {
-        while self.is_ready && self.requests.len() < REQUESTS_MAX {
-            let Some((operation, mut request)) = self.waiting.pop_front() else { return };
-            if !self.operations.contains_key(&operation) {
-                continue;
-            }
-            self.last_request = self.last_request.wrapping_add(1);
-            (request.number, request.chunk) = (self.last_request, self.settings.chunk);
-            self.requests.insert(request.number, operation);
-            self.send(request.to_frame());
-        }
+        let number = self.requester.next_number();
+        self.greeting = Some((number, Instant::now()));
+        self.provider.say(&Message::GREETING);
+        self.provider.push(Request::new(number, Mode::Greet, b"/").to_frame());
     }
 
     /// A new connection, or a server that was restarted: it knows nothing of this client.
     fn begin_again(&mut self) {
-        (self.is_ready, self.pinged_at) = (false, None);
-        self.window = Window::new(self.settings.window_max, u64::from(self.settings.chunk));
-        self.requests.clear();
-        self.waiting.clear();
-        let numbers: Vec<u64> = self.operations.keys().copied().collect();
-        for number in numbers {
-            let mut asks = Asks::default();
-            if let Some(what) = self.operations.get_mut(&number) {
-                what.begin(&mut asks);
-            }
-            self.ask(number, &mut asks);
-        }
+        self.provider.reset();
+        self.requester.begin_again();
         self.greet();
     }
 
     fn end_all(&mut self, error: &dyn Fn() -> Error) {
         self.failed = true;
-        self.requests.clear();
-        for (_, mut operation) in std::mem::take(&mut self.operations) {
-            operation.abort(error());
+        self.requester.abort(error);
+    }
+
+    /// Ends the offers of uploads that are over, and tells the others how much was sent.
+    fn tend_offers(&mut self) {
+        let (requester, mounts, bytes) = (&self.requester, &mut self.mounts, self.provider.take_sent());
+        self.offers.retain(|(operation, offer)| {
+            if bytes > 0 {
+                let _ = offer.events.send(Event::Progress { bytes });
+            }
+            let is_open = requester.has(*operation);
+            if !is_open {
+                mounts.remove(offer.alias.as_bytes());
+            }
+            is_open
+        });
+    }
+
+    /// Sends what there is, as far as the server has granted credit.
+    fn send(&mut self) -> Next {
+        self.requester.take_frames().into_iter().for_each(|frame| self.provider.push(frame));
+        for _ in 0..TURN {
+            match self.provider.turn(&self.wire) {
+                Turn::More => {}
+                Turn::Idle => return Next::Wait(None),
+                Turn::Blocked => return Next::Wait(Some(Instant::now() + RETRY)),
+            }
         }
+        Next::Now
     }
 }
 
@@ -233,7 +197,7 @@ impl Task for ClientTask {
     fn on_ready(&mut self, (): ()) {
         for _ in 0..TURN {
             let mut frame: Option<Body> = None;
-            match self.socket.recv(false, &mut |part| frame = Some(taken(part))) {
+            match self.wire.0.recv(false, &mut |part| frame = Some(taken(part))) {
                 Ok(false) => {}
                 // No command has several frames.
                 Ok(true) => continue,
@@ -241,36 +205,24 @@ impl Task for ClientTask {
             }
             if let Some(frame) = frame {
                 self.on_frame(&frame);
+                // Credit goes out while further chunks are handled.
+                self.requester.take_frames().into_iter().for_each(|frame| self.provider.push(frame));
+                self.provider.flush(&self.wire);
             }
         }
     }
 
     fn on_command(&mut self, command: Command) {
         match command {
-            Command::Start { operation, mut what } => {
-                let mut asks = Asks::default();
-                what.begin(&mut asks);
-                self.operations.insert(operation, what);
-                self.ask(operation, &mut asks);
-            }
-            Command::Cancel { operation } => {
-                let numbers: Vec<u32> = self
-                    .requests
-                    .iter()
-                    .filter(|(_, of)| **of == operation)
-                    .map(|(number, _)| *number)
-                    .collect();
-                for number in numbers {
-                    self.requests.remove(&number);
-                    self.send(Request::new(number, Mode::Cancel, b"/").to_frame());
+            Command::Start { operation, what, offer } => {
+                if let Some(offer) = offer {
+                    // The alias is this client's own: it is valid, and no other has it.
+                    let _ = self.mounts.add(offer.alias.as_bytes(), offer.folder.clone(), false);
+                    self.offers.push((operation, offer));
                 }
-                let settled =
-                    self.operations.remove(&operation).map_or(0, |mut what| what.abort(Error::Cancelled));
-                if let Some(nom) = self.window.give_back(settled) {
-                    self.nom(nom);
-                }
-                self.send_requests();
+                self.requester.start(operation, what);
             }
+            Command::Cancel { operation } => self.requester.cancel(operation),
         }
     }
 
@@ -278,7 +230,10 @@ impl Task for ClientTask {
         if self.greeting.is_none() {
             self.greet();
         }
-        let greeted_at = self.greeting.map(|(_, at)| at).filter(|_| !self.is_ready && !self.failed);
+        let next = self.send();
+        self.tend_offers();
+        let greeted_at =
+            self.greeting.map(|(_, at)| at).filter(|_| !self.requester.is_open() && !self.failed);
         let until = greeted_at.map(|at| at + self.settings.patience);
         if until.is_some_and(|until| Instant::now() >= until) {
             let (endpoint, complaint) = (self.endpoint.clone(), self.complaint.take());
@@ -286,15 +241,19 @@ impl Task for ClientTask {
                 Some(complaint) => Error::Protocol(complaint.clone()),
                 None => Error::NoServer(endpoint.clone()),
             });
-            return Next::Wait(None);
+            return Next::Now;
         }
-        Next::Wait(until)
+        match next {
+            Next::Wait(at) => Next::Wait(at.into_iter().chain(until).min()),
+            Next::Now => Next::Now,
+        }
     }
 }
 
 impl Drop for ClientTask {
     fn drop(&mut self) {
-        self.send(Message::Kthxbai.to_frame());
-        let _ = self.socket.close();
+        self.provider.say(&Message::Kthxbai);
+        self.provider.flush(&self.wire);
+        let _ = self.wire.0.close();
     }
 }

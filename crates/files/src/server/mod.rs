@@ -3,9 +3,6 @@
 //! Each client has a session. A session with something to do stands in a queue, and a worker lets it send one chunk;
 //! then it goes to the end of the queue. So clients take turns, and a slow disk holds up one worker at most.
 
-mod job;
-mod listing;
-mod mounts;
 mod session;
 
 use std::collections::{HashMap, VecDeque};
@@ -18,12 +15,12 @@ use std::time::{Duration, Instant};
 use pinnace_engine::{Body, Context, Frame, Outgoing, PollTarget, Socket, SocketType};
 use pinnace_eventloop::{Doorbell, EventLoop, Next, Task};
 
-use crate::error::{Error, FileError};
-use crate::tree::Folder;
+use crate::dialogue::mounts::Mounts;
+use crate::dialogue::provider::{Outlet, Turn};
+use crate::error::Error;
 use crate::tree::disk::DiskFolder;
 use crate::wire::Message;
-use mounts::Mounts;
-use session::{Outlet, Session, Turn};
+use session::Session;
 
 /// The most octets of a frame from a client.
 const FRAME_MAX: u64 = 2 << 20;
@@ -62,13 +59,18 @@ impl ServerBuilder {
     /// Serves a folder of this host below a virtual path such as `/data`. Errors: the folder cannot be opened, or
     /// the path is invalid or has a folder.
     pub fn folder(self, alias: &str, path: &Path) -> Result<ServerBuilder, Error> {
-        let at = |error: FileError| Error::File { path: path.display().to_string(), error };
-        let folder = DiskFolder::open(path).map_err(at)?;
-        self.mount(alias, Arc::new(folder)).map_err(at)
+        self.disk_folder(alias, path, false)
     }
 
-    fn mount(mut self, alias: &str, folder: Arc<dyn Folder>) -> Result<ServerBuilder, FileError> {
-        self.mounts.add(alias.as_bytes(), folder)?;
+    /// As `folder`, and clients may upload to it.
+    pub fn writable_folder(self, alias: &str, path: &Path) -> Result<ServerBuilder, Error> {
+        self.disk_folder(alias, path, true)
+    }
+
+    fn disk_folder(mut self, alias: &str, path: &Path, is_writable: bool) -> Result<ServerBuilder, Error> {
+        let folder = DiskFolder::open(path).map(Arc::new);
+        let added = folder.and_then(|folder| self.mounts.add(alias.as_bytes(), folder, is_writable));
+        added.map_err(|error| Error::File { path: path.display().to_string(), error })?;
         Ok(self)
     }
 
@@ -234,12 +236,12 @@ impl Core {
         };
         match turn {
             // This worker takes the next one of the queue itself, so none has to be woken.
-            Turn::More => lock(&self.runnable).queue.push_back(client),
-            Turn::Blocked => {
+            Some(Turn::More) => lock(&self.runnable).queue.push_back(client),
+            Some(Turn::Blocked) => {
                 lock(&self.blocked).push(client);
                 self.doorbell.ring();
             }
-            Turn::Idle => {
+            Some(Turn::Idle) => {
                 let mut inbox = lock(&client.inbox);
                 inbox.is_scheduled = !inbox.frames.is_empty();
                 if inbox.is_scheduled {
@@ -247,7 +249,7 @@ impl Core {
                     self.schedule(client);
                 }
             }
-            Turn::Over => {
+            None => {
                 let mut sessions = lock(&self.sessions);
                 // A new one of the same name may have begun.
                 if sessions.get(&client.id).is_some_and(|known| Arc::ptr_eq(known, &client)) {

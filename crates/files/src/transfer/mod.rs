@@ -1,6 +1,17 @@
-//! What both ends of a transfer do with a file: its groups and digest, reading, and writing.
+//! What both ends of a transfer do with files: reading, writing, groups and digests, parts.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `digest` | the values of groups and blocks, and the digest that they form |
+//! | `outgoing` | a file on its way out: the frames of its chunks |
+//! | `incoming` | a file on its way in: its part, and the record of its blocks |
+//! | `sidecar` | the octets of that record |
+//! | `arrivals` | the files of a request that arrive |
+//! | `place` | where these go |
 
+pub mod arrivals;
 pub mod digest;
 pub mod incoming;
 pub mod outgoing;
+pub mod place;
 pub mod sidecar;

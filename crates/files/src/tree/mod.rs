@@ -5,6 +5,7 @@
 pub mod discard;
 pub mod disk;
 mod path;
+pub mod single;
 
 pub use path::{DEPTH_MAX, TreePath};
 

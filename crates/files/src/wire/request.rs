@@ -20,17 +20,20 @@ pub enum Mode {
     Cancel,
     /// The files of the request of the same number are complete at the receiver.
     Confirm,
+    /// Nothing, but `source` is offered: the server fetches it to the path.
+    Upload,
     /// Nothing: the server ends it at once. So a client knows which of its greetings the server has answered.
     Greet,
 }
 
 impl Mode {
-    const NAMES: [(&'static [u8], Mode); 5] = [
+    const NAMES: [(&'static [u8], Mode); 6] = [
         (b"fetch", Mode::Fetch),
         (b"list", Mode::List),
         (b"cancel", Mode::Cancel),
         (b"confirm", Mode::Confirm),
         (b"greet", Mode::Greet),
+        (b"upload", Mode::Upload),
     ];
 
     fn name(self) -> &'static [u8] {
@@ -58,6 +61,8 @@ pub struct Request {
     pub ranges: Vec<(u64, u64)>,
     /// The version of the file that the ranges belong to.
     pub tag: Vec<u8>,
+    /// Of an upload: the client's virtual path of what is offered.
+    pub source: Vec<u8>,
     /// Names the data's domain: a server of another one refuses.
     pub domain: Vec<u8>,
 }
@@ -72,6 +77,7 @@ impl Request {
             chunk: 0,
             ranges: Vec::new(),
             tag: Vec::new(),
+            source: Vec::new(),
             domain: Vec::new(),
         }
     }
@@ -93,7 +99,8 @@ impl Request {
                 self.ranges.iter().map(|(first, end)| format!("{first}-{end}")).collect();
             options.put(b"ranges", ranges.join(",").as_bytes());
         }
-        for (name, value) in [(&b"tag"[..], &self.tag), (b"domain", &self.domain)] {
+        for (name, value) in [(&b"tag"[..], &self.tag), (b"source", &self.source), (b"domain", &self.domain)]
+        {
             if !value.is_empty() {
                 options.put(name, value);
             }
@@ -117,6 +124,7 @@ impl Request {
                 b"chunk" => request.chunk = decimal(value).ok_or("an invalid size of chunks")?,
                 b"ranges" => request.ranges = ranges(value).ok_or("invalid ranges")?,
                 b"tag" => request.tag = value.to_vec(),
+                b"source" => request.source = value.to_vec(),
                 b"domain" => request.domain = value.to_vec(),
                 _ => {}
             }

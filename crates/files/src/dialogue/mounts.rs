@@ -11,6 +11,8 @@ pub struct Mount {
     /// Begins with a slash and does not end with one; empty: the root of all paths.
     alias: Vec<u8>,
     pub folder: Arc<dyn Folder>,
+    /// Clients may upload to it.
+    pub is_writable: bool,
 }
 
 /// The mounts of a server.
@@ -19,17 +21,22 @@ pub struct Mounts(Vec<Mount>);
 
 impl Mounts {
     /// Adds a folder. `alias`: a virtual path. Errors: Invalid, the path is no virtual path, or has a folder.
-    pub fn add(&mut self, alias: &[u8], folder: Arc<dyn Folder>) -> Result<(), FileError> {
+    pub fn add(&mut self, alias: &[u8], folder: Arc<dyn Folder>, is_writable: bool) -> Result<(), FileError> {
         let inner = alias.strip_prefix(b"/").ok_or_else(no_slash)?;
         let path = TreePath::parse(inner.strip_suffix(b"/").unwrap_or(inner))?;
         let alias = if path.is_empty() { Vec::new() } else { [b"/", path.as_bytes()].concat() };
         if self.0.iter().any(|mount| mount.alias == alias) {
             return Err(FileError::new(Code::Invalid, "two folders have the same alias"));
         }
-        self.0.push(Mount { alias, folder });
+        self.0.push(Mount { alias, folder, is_writable });
         // The longest alias that matches is to be found first.
         self.0.sort_by_key(|mount| std::cmp::Reverse(mount.alias.len()));
         Ok(())
+    }
+
+    /// Removes the folder of an alias.
+    pub fn remove(&mut self, alias: &[u8]) {
+        self.0.retain(|mount| mount.alias != alias);
     }
 
     /// The mount of a virtual path, and the path below it. Errors: Invalid, NotFound.
@@ -71,7 +78,7 @@ mod tests {
     fn the_longest_alias_counts() {
         let mut mounts = Mounts::default();
         for alias in ["/", "/a", "/a/b/"] {
-            mounts.add(alias.as_bytes(), Arc::new(Nothing)).unwrap();
+            mounts.add(alias.as_bytes(), Arc::new(Nothing), false).unwrap();
         }
         let below = |path: &str| {
             let (mount, below) = mounts.resolve(path.as_bytes()).unwrap();
@@ -88,6 +95,6 @@ mod tests {
         }
         assert!(mounts.resolve(b"/a/../x").is_err());
         assert!(mounts.resolve(b"a").is_err());
-        assert!(mounts.add(b"/a/", Arc::new(Nothing)).is_err());
+        assert!(mounts.add(b"/a/", Arc::new(Nothing), false).is_err());
     }
 }

@@ -1,22 +1,32 @@
-//! `pinnace files get`: fetches a file or a folder.
+//! `pinnace files get` and `put`: transfers a file or a folder.
 
 use std::path::Path;
 
-use pinnace::files::client::Event;
+use pinnace::files::client::{Client, Event, Transfer};
 
 use super::progress::Progress;
 use super::{cancel_on_signal, connect, of_error, of_report};
 use crate::outcome::{Failure, Outcome, say};
-use crate::table::files::FilesGet;
+use crate::table::files::{FilesGet, FilesPut, ProgressArgs};
 
-pub fn run(given: &FilesGet) -> Outcome {
-    let client = connect(&given.server)?;
+pub fn get(given: &FilesGet) -> Outcome {
+    let client: Client = connect(&given.server)?;
     let transfer = match (given.discard, &given.to) {
         (true, _) => client.discard(&given.path),
         (false, Some(to)) => client.get(&given.path, to),
         (false, None) => client.get(&given.path, Path::new(last_name(&given.path)?)),
     };
-    let ended_by = cancel_on_signal(&transfer)?;
+    complete(&transfer, &given.output)
+}
+
+pub fn put(given: &FilesPut) -> Outcome {
+    let client = connect(&given.server)?;
+    complete(&client.put(&given.from, &given.path), &given.output)
+}
+
+/// Shows a transfer's progress until its end.
+fn complete(transfer: &Transfer, given: &ProgressArgs) -> Outcome {
+    let ended_by = cancel_on_signal(transfer)?;
     let mut progress = Progress::new(given.json, given.quiet);
     while let Some(event) = transfer.next_event() {
         progress.on_event(&event)?;

@@ -5,9 +5,9 @@ use std::vec::IntoIter;
 
 use pinnace_engine::Body;
 
-use super::listing::{Found, Walk};
 use super::mounts::Mounts;
-use super::session::{failure, reply};
+use super::provider::{failure, reply};
+use super::walk::{Found, Walk};
 use crate::error::{Code, FileError};
 use crate::transfer::outgoing::OutgoingFile;
 use crate::tree::{Attributes, Directory, Folder, Kind, Source, TreePath};

@@ -1,0 +1,215 @@
+//! Fetches a file or a tree.
+
+use std::sync::mpsc::Sender;
+
+use super::operation::{Asks, Operation, Reply};
+use super::{Event, Report};
+use crate::error::{Code, Error, FileError};
+use crate::transfer::arrivals::{Arrivals, News, Wanted};
+use crate::transfer::digest::Digest;
+use crate::transfer::incoming::Announced;
+use crate::transfer::place::Place;
+use crate::tree::Kind;
+use crate::wire::{Entries, Form, Mode, Request};
+
+/// The most names in a request, and their octets.
+const NAMES_MAX: usize = 1024;
+const NAMES_BYTES_MAX: usize = 64 << 10;
+
+/// A fetch that is under way.
+pub struct Fetch {
+    path: Vec<u8>,
+    arrivals: Arrivals,
+    /// Names to be asked for, and their octets.
+    names: Vec<Vec<u8>>,
+    names_bytes: usize,
+    /// The requests that have not ended.
+    open: usize,
+    events: Sender<Event>,
+    report: Report,
+}
+
+impl Fetch {
+    pub fn new(path: &[u8], place: Place, events: Sender<Event>) -> Fetch {
+        let (names, names_bytes, open, report) = Default::default();
+        let arrivals = Arrivals::new(path, place);
+        Fetch { path: path.to_vec(), arrivals, names, names_bytes, open, events, report }
+    }
+
+    fn tell(&self, event: Event) {
+        let _ = self.events.send(event);
+    }
+
+    fn fail(&mut self, name: &[u8], error: FileError) {
+        let path = String::from_utf8_lossy(name).into_owned();
+        self.report.failed.push((path.clone(), error.clone()));
+        self.tell(Event::Failed { path, error });
+    }
+
+    fn finished(&mut self, name: &[u8], size: u64, digest: Digest) {
+        self.report.files += 1;
+        self.report.bytes += size;
+        self.tell(Event::Finished { path: String::from_utf8_lossy(name).into_owned(), size, digest });
+    }
+
+    fn ask(&mut self, asks: &mut Asks, request: Request) {
+        self.open += 1;
+        asks.ask(request);
+    }
+
+    fn ask_parts(&mut self, asks: &mut Asks, wanted: Wanted) {
+        let Wanted { filename, ranges, tag } = wanted;
+        self.ask(asks, Request { ranges, tag, ..Request::new(0, Mode::Fetch, &filename) });
+    }
+
+    fn on_begin(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> Result<(), FileError> {
+        let (headers, filename) = (reply.headers, reply.burger.filename);
+        if headers.kind == Some(Kind::Directory) {
+            self.arrivals.begin_tree()?;
+            self.ask(asks, Request::new(0, Mode::List, &self.path.clone()));
+            return Ok(());
+        }
+        let size = headers.size.unwrap_or(0);
+        let announced = Announced {
+            size,
+            mtime_ns: headers.mtime_ns.unwrap_or(0),
+            mode: headers.mode.unwrap_or(0o644) & 0o777,
+            tag: headers.tag.clone(),
+        };
+        self.arrivals.begin_file(filename, announced)?;
+        self.tell(Event::Begun { path: String::from_utf8_lossy(filename).into_owned(), size });
+        Ok(())
+    }
+
+    /// Returns the settled octets.
+    fn on_data(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
+        let (filename, bytes) = (reply.burger.filename, reply.burger.chunk.len() as u64);
+        let (settled, news) = self.arrivals.write(&reply.burger, reply.headers);
+        if !matches!(news, News::Ignored | News::Failed(_)) {
+            self.tell(Event::Progress { bytes });
+        }
+        match news {
+            News::Written | News::Ignored => {}
+            News::Finished { size, digest } => self.finished(filename, size, digest),
+            News::Wanted(wanted) => self.ask_parts(asks, wanted),
+            News::Failed(error) => self.fail(filename, error),
+        }
+        settled
+    }
+
+    fn on_failed(&mut self, reply: &Reply<'_>, asks: &mut Asks, settled: &mut u64) -> Result<(), FileError> {
+        let (filename, error) = (reply.burger.filename, reply.failure());
+        let (more, was_part) = self.arrivals.give_up(filename);
+        *settled += more;
+        if !was_part || error.code != Code::Changed {
+            return Err(error);
+        }
+        // The part is of another version: the file is fetched from the beginning.
+        self.ask(asks, Request::new(0, Mode::Fetch, filename));
+        Ok(())
+    }
+
+    fn on_list(&mut self, chunk: &[u8], asks: &mut Asks) -> Result<(), FileError> {
+        for entry in Entries::of_list(chunk) {
+            let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
+            match self.arrivals.place_entry(&entry) {
+                Ok(None) => {}
+                Ok(Some(wanted)) if !wanted.ranges.is_empty() => self.ask_parts(asks, wanted),
+                Ok(Some(_)) => {
+                    self.names_bytes += entry.name.len();
+                    self.names.push(entry.name.to_vec());
+                }
+                Err(error) => self.fail(entry.name, error),
+            }
+        }
+        self.ask_names(asks, NAMES_MAX);
+        Ok(())
+    }
+
+    /// Asks for files once there are `least` names.
+    fn ask_names(&mut self, asks: &mut Asks, least: usize) {
+        while !self.names.is_empty() && (self.names.len() >= least || self.names_bytes >= NAMES_BYTES_MAX) {
+            let rest = self.names.split_off(self.names.len().min(NAMES_MAX));
+            let names = std::mem::replace(&mut self.names, rest);
+            self.names_bytes = self.names.iter().map(Vec::len).sum();
+            self.ask(asks, Request { names, ..Request::new(0, Mode::Fetch, &self.path.clone()) });
+        }
+    }
+
+    fn on_pack(&mut self, chunk: &[u8]) -> Result<(), FileError> {
+        let (mut bytes, mut results) = (0, Vec::new());
+        let outcome = self.arrivals.write_pack(chunk, |name, result| results.push((name.to_vec(), result)));
+        for (name, result) in results {
+            match result {
+                Ok((size, digest)) => {
+                    bytes += size;
+                    self.finished(&name, size, digest);
+                }
+                Err(error) => self.fail(&name, error),
+            }
+        }
+        self.tell(Event::Progress { bytes });
+        outcome
+    }
+
+    /// Returns the settled octets.
+    fn end(&mut self) -> u64 {
+        let mut failed = Vec::new();
+        let settled = self.arrivals.end(|name, error| failed.push((name.to_vec(), error)));
+        failed.into_iter().for_each(|(name, error)| self.fail(&name, error));
+        let report = std::mem::take(&mut self.report);
+        self.tell(Event::Ended(report));
+        settled
+    }
+}
+
+impl Operation for Fetch {
+    fn begin(&mut self, asks: &mut Asks) {
+        (self.open, self.names_bytes) = (0, 0);
+        self.names.clear();
+        self.arrivals.reset();
+        let path = self.path.clone();
+        match self.arrivals.resume(&path) {
+            Ok(Some(wanted)) => self.ask_parts(asks, wanted),
+            // What is wrong with the place shows when the file begins.
+            Ok(None) | Err(_) => self.ask(asks, Request::new(0, Mode::Fetch, &path)),
+        }
+    }
+
+    fn on_reply(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
+        let mut settled = reply.burger.chunk.len() as u64;
+        let outcome = match reply.headers.form {
+            Form::Begin => self.on_begin(reply, asks),
+            Form::Data => {
+                settled = self.on_data(reply, asks);
+                Ok(())
+            }
+            Form::List => self.on_list(reply.burger.chunk, asks),
+            Form::Pack => self.on_pack(reply.burger.chunk),
+            Form::Failed => self.on_failed(reply, asks, &mut settled),
+            Form::End => {
+                self.open = self.open.saturating_sub(1);
+                self.ask_names(asks, 1);
+                Ok(())
+            }
+        };
+        if let Err(error) = outcome {
+            self.fail(reply.burger.filename, error);
+        }
+        if self.open == 0 {
+            settled += self.end();
+        }
+        settled
+    }
+
+    fn is_over(&self) -> bool {
+        self.open == 0
+    }
+
+    fn abort(&mut self, error: Error) -> u64 {
+        let settled = self.arrivals.unsettled();
+        self.arrivals.reset();
+        self.tell(Event::Aborted(error));
+        settled
+    }
+}

@@ -1,0 +1,55 @@
+//! The dialogue of two sides, without a socket. Each side may provide files and request them: a client fetches by
+//! requests to the server, and uploads by letting the server fetch from it.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `provider` | the requests that are served, as far as there is credit |
+//! | `mounts`, `job`, `walk` | the folders behind virtual paths; one request; one listing |
+//! | `requester` | own requests, and the credit that is granted |
+//! | `operation` | what requests belong to; `fetch`, `listing`, `upload`: the kinds |
+//! | `window` | how much credit |
+
+pub mod fetch;
+mod job;
+pub mod listing;
+pub mod mounts;
+pub mod operation;
+pub mod provider;
+pub mod requester;
+pub mod upload;
+mod walk;
+mod window;
+
+use crate::error::FileError;
+use crate::transfer::digest::Digest;
+use listing::Listed;
+
+/// What happens during a transfer.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A name, in a listing.
+    Listed(Listed),
+    /// A file begins that is not sent in one piece.
+    Begun { path: String, size: u64 },
+    /// So many more octets are written, or of an upload sent.
+    Progress { bytes: u64 },
+    /// A file is whole and in its place.
+    Finished { path: String, size: u64, digest: Digest },
+    /// A file failed; the others go on.
+    Failed { path: String, error: FileError },
+    /// The transfer is complete.
+    Ended(Report),
+    /// The transfer has ended before it was complete.
+    Aborted(crate::error::Error),
+}
+
+/// What a transfer has come to.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Files that were transferred, and their octets.
+    pub files: u64,
+    pub bytes: u64,
+    /// Files that failed, and why.
+    pub failed: Vec<(String, FileError)>,
+}

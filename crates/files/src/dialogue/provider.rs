@@ -1,0 +1,166 @@
+//! The side that has files: serves the requests of the other side, as far as that has granted credit.
+//!
+//! One chunk is sent in each turn. Several requests take turns too.
+
+use std::collections::VecDeque;
+
+use pinnace_engine::Body;
+use pinnace_stream::SenderCredit;
+
+use super::job::{Job, Step};
+use super::mounts::Mounts;
+use crate::error::{Code, FileError};
+use crate::wire::{Cheezburger, Form, Headers, Message, Mode, NAME_MAX, Request};
+
+/// The most requests that are served at once.
+const REQUESTS_MAX: usize = 64;
+
+/// The most credit that is used at once, in bytes; what is granted beyond is used later.
+const CREDIT_MAX: u64 = 64 << 20;
+
+/// Where frames go.
+pub trait Outlet {
+    /// Error: there is no room for the frame now, which is returned.
+    fn send(&self, frame: Body) -> Result<(), Body>;
+}
+
+/// What a turn has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// There is more to send.
+    More,
+    /// Nothing to send until the next frame arrives.
+    Idle,
+    /// The connection has no room; try again later.
+    Blocked,
+}
+
+/// The requests that are served, and the frames that wait.
+pub struct Provider {
+    credit: SenderCredit,
+    granted: u64,
+    jobs: VecDeque<Job>,
+    /// Frames that were not accepted yet.
+    unsent: VecDeque<Body>,
+    sequence: u64,
+    /// Octets of content that were sent since this was last taken.
+    sent: u64,
+}
+
+impl Default for Provider {
+    fn default() -> Provider {
+        let credit = SenderCredit::new(CREDIT_MAX);
+        Provider { credit, granted: 0, jobs: VecDeque::new(), unsent: VecDeque::new(), sequence: 0, sent: 0 }
+    }
+}
+
+impl Provider {
+    /// Forgets all requests and credit. Frames that wait are sent still.
+    pub fn reset(&mut self) {
+        *self = Provider { unsent: std::mem::take(&mut self.unsent), sent: self.sent, ..Provider::default() };
+    }
+
+    pub fn on_nom(&mut self, credit: u64) {
+        self.granted = self.granted.saturating_add(credit);
+        self.credit.grant(self.granted);
+    }
+
+    /// Handles a request for files, or one that concerns such requests.
+    pub fn on_request(&mut self, request: &Request, mounts: &Mounts) {
+        match request.mode {
+            Mode::Cancel => return self.jobs.retain(|job| job.request() != request.number),
+            Mode::Confirm | Mode::Upload => return,
+            Mode::Greet => return self.end_request(request),
+            Mode::Fetch | Mode::List => self.say(&Message::IcanhazOk),
+        }
+        let job = match self.jobs.len() < REQUESTS_MAX {
+            true => Job::new(request, mounts),
+            false => Err(FileError::new(Code::Limit, "more than 64 requests at once")),
+        };
+        match job {
+            Ok(job) => self.jobs.push_back(job),
+            Err(error) => self.fail_request(request, &error),
+        }
+    }
+
+    /// Answers a request by its failure.
+    pub fn fail_request(&mut self, request: &Request, error: &FileError) {
+        self.push(failure(request.number, &request.path, error));
+        self.end_request(request);
+    }
+
+    fn end_request(&mut self, request: &Request) {
+        let headers = Headers { request: Some(request.number), form: Form::End, ..Headers::default() };
+        self.push(reply(&request.path, &headers));
+    }
+
+    /// Sends a frame before any further content.
+    pub fn push(&mut self, frame: Vec<u8>) {
+        self.unsent.push_back(frame.into());
+    }
+
+    pub fn say(&mut self, message: &Message<'_>) {
+        self.push(message.to_frame());
+    }
+
+    /// Octets of content that were sent since the last call.
+    pub fn take_sent(&mut self) -> u64 {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// Sends what waits, and then one chunk.
+    pub fn turn(&mut self, outlet: &impl Outlet) -> Turn {
+        if !self.flush(outlet) {
+            return Turn::Blocked;
+        }
+        self.credit.grant(self.granted);
+        for _ in 0..self.jobs.len() {
+            let Some(mut job) = self.jobs.pop_front() else { break };
+            let step = job.step(self.sequence + 1, self.credit.left());
+            if !matches!(step, Step::Done(_)) {
+                self.jobs.push_back(job);
+            }
+            match step {
+                Step::Content(frame, cost) => {
+                    self.credit.spend(cost);
+                    self.sent += cost;
+                    self.sequence += 1;
+                    self.unsent.push_back(frame);
+                }
+                Step::Told(frame) | Step::Done(frame) => self.push(frame),
+                Step::NoCredit => continue,
+            }
+            return if self.flush(outlet) { Turn::More } else { Turn::Blocked };
+        }
+        Turn::Idle
+    }
+
+    /// Sends what waits. False: the connection has no room.
+    pub fn flush(&mut self, outlet: &impl Outlet) -> bool {
+        while let Some(frame) = self.unsent.pop_front() {
+            if let Err(frame) = outlet.send(frame) {
+                self.unsent.push_front(frame);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The frame that says that a request, or one of its files, failed.
+pub fn failure(request: u32, filename: &[u8], error: &FileError) -> Vec<u8> {
+    let headers = Headers {
+        request: Some(request),
+        form: Form::Failed,
+        error: error.code.name().to_vec(),
+        text: error.text.clone().into_bytes(),
+        ..Headers::default()
+    };
+    reply(filename, &headers)
+}
+
+/// A frame without content.
+pub fn reply(filename: &[u8], headers: &Headers) -> Vec<u8> {
+    let filename = &filename[..filename.len().min(NAME_MAX)];
+    Message::Cheezburger(Cheezburger::new(0, filename, headers.write().hash())).to_frame()
+}

@@ -1,0 +1,194 @@
+//! The side that gets files: its requests, the operations that they belong to, and the credit that it grants.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Instant;
+
+use super::operation::{Asks, Operation, Reply};
+use super::window::{Nom, Window};
+use crate::error::Error;
+use crate::wire::{Cheezburger, Form, Headers, Message, Mode, Request};
+
+/// The most requests that the other side has at once. Each may hold a block's credit, so they are few.
+const REQUESTS_MAX: usize = 4;
+
+/// How much the other side may send.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The largest window, in bytes.
+    pub window_max: u64,
+    /// The most octets of a chunk.
+    pub chunk: u32,
+}
+
+/// Requests, operations and credit.
+pub struct Requester {
+    limits: Limits,
+    window: Window,
+    /// Requests may be sent.
+    is_open: bool,
+    /// When the round trip's measurement began, if it has not ended.
+    pinged_at: Option<Instant>,
+    operations: BTreeMap<u64, Box<dyn Operation>>,
+    /// The operation of each request that has not ended.
+    requests: HashMap<u32, u64>,
+    last_request: u32,
+    /// Requests that are not sent yet, and their operations.
+    waiting: VecDeque<(u64, Request)>,
+    /// Frames to be sent.
+    frames: Vec<Vec<u8>>,
+}
+
+impl Requester {
+    pub fn new(limits: Limits) -> Requester {
+        Requester {
+            limits,
+            window: Window::new(limits.window_max, u64::from(limits.chunk)),
+            is_open: false,
+            pinged_at: None,
+            operations: BTreeMap::new(),
+            requests: HashMap::new(),
+            last_request: 0,
+            waiting: VecDeque::new(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// The other side may be asked from now on: measures the round trip, grants credit, and sends what waits.
+    pub fn open(&mut self, now: Instant) {
+        if std::mem::replace(&mut self.is_open, true) {
+            return;
+        }
+        // The answer comes before any content: it tells the round trip.
+        self.pinged_at = Some(now);
+        self.frames.push(Message::Hugz.to_frame());
+        let first = self.window.first();
+        self.nom(first);
+        self.send_requests();
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// A new connection, or another process at the other side: it knows nothing of earlier requests.
+    pub fn begin_again(&mut self) {
+        (self.is_open, self.pinged_at) = (false, None);
+        self.window = Window::new(self.limits.window_max, u64::from(self.limits.chunk));
+        self.requests.clear();
+        self.waiting.clear();
+        let numbers: Vec<u64> = self.operations.keys().copied().collect();
+        for number in numbers {
+            let mut asks = Asks::default();
+            if let Some(what) = self.operations.get_mut(&number) {
+                what.begin(&mut asks);
+            }
+            self.ask(number, &mut asks);
+        }
+    }
+
+    pub fn start(&mut self, operation: u64, mut what: Box<dyn Operation>) {
+        let mut asks = Asks::default();
+        what.begin(&mut asks);
+        self.operations.insert(operation, what);
+        self.ask(operation, &mut asks);
+    }
+
+    /// Returns true if an operation is under way.
+    pub fn has(&self, operation: u64) -> bool {
+        self.operations.contains_key(&operation)
+    }
+
+    pub fn cancel(&mut self, operation: u64) {
+        let own = self.requests.iter().filter(|(_, of)| **of == operation).map(|(number, _)| *number);
+        for number in own.collect::<Vec<u32>>() {
+            self.requests.remove(&number);
+            self.frames.push(Request::new(number, Mode::Cancel, b"/").to_frame());
+        }
+        let settled = self.operations.remove(&operation).map_or(0, |mut what| what.abort(Error::Cancelled));
+        self.give_back(settled);
+        self.send_requests();
+    }
+
+    /// Ends all operations.
+    pub fn abort(&mut self, error: &dyn Fn() -> Error) {
+        self.requests.clear();
+        for (_, mut operation) in std::mem::take(&mut self.operations) {
+            operation.abort(error());
+        }
+    }
+
+    /// A number for a request that is not an operation's.
+    pub fn next_number(&mut self) -> u32 {
+        self.last_request = self.last_request.wrapping_add(1);
+        self.last_request
+    }
+
+    /// The other side has answered HUGZ.
+    pub fn on_pong(&mut self) {
+        if let Some(at) = self.pinged_at.take() {
+            self.window.set_round_trip(at.elapsed());
+        }
+    }
+
+    /// Handles a chunk. Returns true if it replies to a request of an operation. Error: the other side does not follow
+    /// the protocol.
+    pub fn on_chunk(&mut self, burger: Cheezburger<'_>, now: Instant) -> Result<bool, String> {
+        let headers = Headers::read(burger.headers).map_err(|what| format!("an invalid header {what}"))?;
+        let cost = burger.chunk.len() as u64;
+        let nom = self.window.receive(cost, now).map_err(|exceeded| exceeded.to_string())?;
+        nom.into_iter().for_each(|nom| self.nom(nom));
+        let settled = self.on_reply(&Reply { burger, headers: &headers });
+        self.give_back(settled.unwrap_or(cost));
+        Ok(settled.is_some())
+    }
+
+    /// Returns the octets that are settled; None: it replies to nothing.
+    fn on_reply(&mut self, reply: &Reply<'_>) -> Option<u64> {
+        let number = reply.headers.request?;
+        let operation = self.requests.get(&number).copied()?;
+        if reply.headers.form == Form::End {
+            self.requests.remove(&number);
+        }
+        let what = self.operations.get_mut(&operation)?;
+        let mut asks = Asks::default();
+        let settled = what.on_reply(reply, &mut asks);
+        if what.is_over() {
+            self.operations.remove(&operation);
+        }
+        self.ask(operation, &mut asks);
+        Some(settled)
+    }
+
+    fn ask(&mut self, operation: u64, asks: &mut Asks) {
+        self.waiting.extend(asks.take().into_iter().map(|request| (operation, request)));
+        self.send_requests();
+    }
+
+    /// Sends requests as far as the other side may have them at once.
+    fn send_requests(&mut self) {
+        while self.is_open && self.requests.len() < REQUESTS_MAX {
+            let Some((operation, mut request)) = self.waiting.pop_front() else { return };
+            if !self.operations.contains_key(&operation) {
+                continue;
+            }
+            (request.number, request.chunk) = (self.next_number(), self.limits.chunk);
+            self.requests.insert(request.number, operation);
+            self.frames.push(request.to_frame());
+        }
+    }
+
+    fn give_back(&mut self, settled: u64) {
+        if let Some(nom) = self.window.give_back(settled) {
+            self.nom(nom);
+        }
+    }
+
+    fn nom(&mut self, (credit, sequence): Nom) {
+        self.frames.push(Message::Nom { credit, sequence }.to_frame());
+    }
+
+    /// The frames to send.
+    pub fn take_frames(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.frames)
+    }
+}

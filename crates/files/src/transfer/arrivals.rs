@@ -1,0 +1,230 @@
+//! The files that arrive of one request: those that have begun, those of which a part is asked for, and their place.
+
+use std::collections::HashMap;
+
+use super::digest::{BLOCK, Digest};
+use super::incoming::{Announced, IncomingFile, Part, has_part};
+use super::place::{Place, TreeTarget};
+use crate::error::{Code, FileError};
+use crate::tree::Directory;
+use crate::tree::TreePath;
+use crate::wire::{Cheezburger, Entries, Entry, Headers};
+
+/// How often the wrong groups of a file are asked for again.
+const ATTEMPTS: u32 = 3;
+
+/// The files of a request.
+pub struct Arrivals {
+    /// The path of the request, without a slash at its end.
+    path: Vec<u8>,
+    place: Place,
+    tree: Option<TreeTarget>,
+    /// Files that arrive, by the sender's path.
+    current: HashMap<Vec<u8>, Current>,
+    /// Files of which a part was asked for.
+    prepared: HashMap<Vec<u8>, Current>,
+}
+
+struct Current {
+    directory: Box<dyn Directory>,
+    file: IncomingFile,
+    /// The offset of the first wrong group of this attempt, and how many attempts had one.
+    wrong_at: Option<u64>,
+    attempts: u32,
+}
+
+/// Parts of a file that are to be asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub filename: Vec<u8>,
+    pub ranges: Vec<(u64, u64)>,
+    /// The version that they belong to.
+    pub tag: Vec<u8>,
+}
+
+/// What became of a file after a chunk.
+#[derive(Debug, PartialEq, Eq)]
+pub enum News {
+    /// More is to come.
+    Written,
+    /// Nothing: the file has failed before.
+    Ignored,
+    /// It is whole and in its place.
+    Finished {
+        size: u64,
+        digest: Digest,
+    },
+    /// Groups were wrong.
+    Wanted(Wanted),
+    Failed(FileError),
+}
+
+impl Arrivals {
+    pub fn new(path: &[u8], place: Place) -> Arrivals {
+        let (tree, current, prepared) = Default::default();
+        Arrivals { path: path.strip_suffix(b"/").unwrap_or(path).to_vec(), place, tree, current, prepared }
+    }
+
+    /// Forgets what is under way. What has arrived stays on the disk.
+    pub fn reset(&mut self) {
+        self.tree = None;
+        self.current.clear();
+        self.prepared.clear();
+    }
+
+    /// The path of the request is a directory.
+    pub fn begin_tree(&mut self) -> Result<(), FileError> {
+        self.tree = Some(TreeTarget::new(self.place.of_tree()?));
+        Ok(())
+    }
+
+    /// The sender's path of a name below the request's path.
+    pub fn filename_of(&self, name: &[u8]) -> Vec<u8> {
+        [&self.path, &b"/"[..], name].concat()
+    }
+
+    /// A file begins. Errors: its path is not below the request's; those of its place.
+    pub fn begin_file(&mut self, filename: &[u8], announced: Announced) -> Result<(), FileError> {
+        let prepared = self.prepared.remove(filename).filter(|known| *known.file.announced() == announced);
+        let current = match prepared {
+            Some(current) => current,
+            None => {
+                let (directory, name) = self.place_of(filename)?;
+                let part = Part::open(&*directory, &name)?;
+                let file = IncomingFile::begin(&*directory, &name, part, announced)?;
+                Current { directory, file, wrong_at: None, attempts: 0 }
+            }
+        };
+        self.current.insert(filename.to_vec(), current);
+        Ok(())
+    }
+
+    /// Directory and name of a file of the sender.
+    fn place_of(&mut self, filename: &[u8]) -> Result<(Box<dyn Directory>, Vec<u8>), FileError> {
+        let Some(tree) = &mut self.tree else {
+            return self.place.of_file(filename.rsplit(|octet| *octet == b'/').next().unwrap_or_default());
+        };
+        let below = filename.strip_prefix(&self.path[..]).and_then(|name| name.strip_prefix(b"/"));
+        let below = below.ok_or_else(|| FileError::new(Code::Invalid, "a file that was not asked for"))?;
+        tree.place_of(&TreePath::parse(below)?)
+    }
+
+    /// Writes a chunk. Returns how many octets are settled by it, and what became of the file.
+    pub fn write(&mut self, burger: &Cheezburger<'_>, headers: &Headers) -> (u64, News) {
+        let (filename, len) = (burger.filename, burger.chunk.len() as u64);
+        // The rest of a file that failed here is still on its way.
+        let Some(current) = self.current.get_mut(filename) else { return (len, News::Ignored) };
+        let held = current.file.unrecorded() + len;
+        let settled = match current.file.write(burger, headers) {
+            Ok(written) => {
+                current.wrong_at = current.wrong_at.or(written.wrong_at);
+                written.recorded
+            }
+            Err(error) => {
+                self.current.remove(filename);
+                return (held, News::Failed(error));
+            }
+        };
+        let ended = if burger.eof { self.current.remove(filename) } else { None };
+        match ended {
+            None => (settled, News::Written),
+            Some(current) => {
+                (settled + current.file.unrecorded(), self.finish(filename, current, headers.digest))
+            }
+        }
+    }
+
+    /// After the last chunk: puts the file in its place, or wants wrong groups again.
+    fn finish(&mut self, filename: &[u8], mut current: Current, digest: Option<Digest>) -> News {
+        let ranges = current.file.missing();
+        if !ranges.is_empty() && current.attempts < ATTEMPTS {
+            (current.wrong_at, current.attempts) = (None, current.attempts + 1);
+            let (filename, tag) = (filename.to_vec(), current.file.announced().tag.clone());
+            self.prepared.insert(filename.clone(), current);
+            return News::Wanted(Wanted { filename, ranges, tag });
+        }
+        if let Some(at) = current.wrong_at {
+            let text = format!("the octets from {at} on are not those that were announced");
+            return News::Failed(FileError::new(Code::Corrupt, text));
+        }
+        let size = current.file.size();
+        match current.file.finish(&*current.directory, digest, false) {
+            Ok(digest) => News::Finished { size, digest },
+            Err(error) => News::Failed(error),
+        }
+    }
+
+    /// What is missing of a file that an earlier transfer has begun. None: there is no part of it.
+    pub fn resume(&mut self, filename: &[u8]) -> Result<Option<Wanted>, FileError> {
+        let (directory, name) = self.place_of(filename)?;
+        if !has_part(&*directory, &name) {
+            return Ok(None);
+        }
+        let part = Part::open(&*directory, &name)?;
+        let Some(announced) = part.announced().cloned() else { return Ok(None) };
+        let tag = announced.tag.clone();
+        let file = IncomingFile::begin(&*directory, &name, part, announced)?;
+        if file.is_empty() {
+            return Ok(None);
+        }
+        let mut ranges = file.missing();
+        if ranges.is_empty() {
+            // All has arrived; the digest has not.
+            ranges.push((0, 1));
+        }
+        let filename = filename.to_vec();
+        self.prepared.insert(filename.clone(), Current { directory, file, wrong_at: None, attempts: 0 });
+        Ok(Some(Wanted { filename, ranges, tag }))
+    }
+
+    /// The sender gives a file up. Returns the octets that are settled, and whether a part of it was asked for.
+    pub fn give_up(&mut self, filename: &[u8]) -> (u64, bool) {
+        let settled = self.current.remove(filename).map_or(0, |current| current.file.unrecorded());
+        (settled, self.prepared.remove(filename).is_some())
+    }
+
+    /// Makes the directory or link of an entry. For a file that differs from the one here: what to ask for.
+    pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<Option<Wanted>, FileError> {
+        let Some(tree) = &mut self.tree else { return Ok(None) };
+        if !tree.place_entry(entry)? {
+            return Ok(None);
+        }
+        let filename = self.filename_of(entry.name);
+        let resumed = if entry.size > BLOCK { self.resume(&filename)? } else { None };
+        Ok(Some(resumed.unwrap_or(Wanted { filename, ranges: Vec::new(), tag: Vec::new() })))
+    }
+
+    /// Writes the files of a pack, and reports each: its name, size and digest. Error: the pack is invalid from some
+    /// entry on.
+    pub fn write_pack(
+        &mut self,
+        chunk: &[u8],
+        mut report: impl FnMut(&[u8], Result<(u64, Digest), FileError>),
+    ) -> Result<(), FileError> {
+        for entry in Entries::of_pack(chunk) {
+            let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
+            let Some(tree) = &mut self.tree else { break };
+            report(entry.name, tree.write_small(&entry).map(|digest| (entry.size, digest)));
+        }
+        Ok(())
+    }
+
+    /// The request has ended. Reports failures: files that did not end, attributes that cannot be set. Returns the
+    /// octets that are settled.
+    pub fn end(&mut self, mut report: impl FnMut(&[u8], FileError)) -> u64 {
+        let mut settled = 0;
+        for (name, current) in self.current.drain() {
+            settled += current.file.unrecorded();
+            report(&name, FileError::new(Code::Invalid, "the sender ended before the file did"));
+        }
+        if let Some(mut tree) = self.tree.take() {
+            tree.finish(|path, error| report(path.as_bytes(), error));
+        }
+        settled
+    }
+
+    /// Octets that are not settled.
+    pub fn unsettled(&self) -> u64 {
+        self.current.values().map(|current| current.file.unrecorded()).sum()
+    }
+}

@@ -1,0 +1,186 @@
+//! Where files go: a file of its own, or a tree that is filled.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::digest::Digest;
+use super::incoming::part_name;
+use crate::error::{Code, FileError};
+use crate::tree::discard::Discard;
+use crate::tree::disk::DiskFolder;
+use crate::tree::{Directory, Folder, Kind, TreePath};
+use crate::wire::Entry;
+
+/// Where files go.
+pub enum Place {
+    /// A path below a folder. If it is a directory, a file goes into it, and the content of a tree too.
+    At { folder: Arc<dyn Folder>, path: TreePath },
+    /// Nowhere, once they are verified.
+    Discarded,
+}
+
+impl Place {
+    /// A path of this host, which itself may lead over links. Error: its directory cannot be opened.
+    pub fn of_path(to: &Path) -> Result<Place, FileError> {
+        let name = to.file_name().filter(|_| !to.is_dir());
+        let (directory, path) = match name {
+            None => (to, TreePath::default()),
+            Some(name) => {
+                let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+                (parent.unwrap_or(Path::new(".")), TreePath::parse(name.as_bytes())?)
+            }
+        };
+        Ok(Place::At { folder: Arc::new(DiskFolder::open(directory)?), path })
+    }
+
+    /// The directory and name for a file whose name at the sender is `own`.
+    pub(super) fn of_file(&self, own: &[u8]) -> Result<(Box<dyn Directory>, Vec<u8>), FileError> {
+        let Place::At { folder, path } = self else { return Ok((Box::new(Discard), own.to_vec())) };
+        let Some((parent, name)) = path.split_last() else {
+            return in_directory(folder.directory(path)?, own);
+        };
+        let directory = folder.directory(&parent)?;
+        match directory.attributes(name).is_ok_and(|known| known.kind == Kind::Directory) {
+            true => in_directory(directory.directory(name)?, own),
+            false => Ok((directory, name.to_vec())),
+        }
+    }
+
+    /// The folder for a tree, which is created if needed.
+    pub(super) fn of_tree(&self) -> Result<Box<dyn Folder>, FileError> {
+        let Place::At { folder, path } = self else { return Ok(Box::new(Discard)) };
+        if let Some((parent, name)) = path.split_last() {
+            let directory = folder.directory(&parent)?;
+            match directory.attributes(name) {
+                Ok(known) if known.kind == Kind::Directory => {}
+                Ok(_) => return Err(FileError::new(Code::Denied, "a file is in the way of a directory")),
+                Err(_) => directory.make_directory(name, 0o755)?,
+            }
+        }
+        Ok(Box::new(Below { folder: folder.clone(), base: path.clone() }))
+    }
+}
+
+fn in_directory(
+    directory: Box<dyn Directory>,
+    own: &[u8],
+) -> Result<(Box<dyn Directory>, Vec<u8>), FileError> {
+    let path = TreePath::parse(own)?;
+    match path.split_last() {
+        Some((parent, name)) if parent.is_empty() => Ok((directory, name.to_vec())),
+        _ => Err(FileError::new(Code::Invalid, "a file without a name")),
+    }
+}
+
+/// A directory of a folder, as a folder.
+struct Below {
+    folder: Arc<dyn Folder>,
+    base: TreePath,
+}
+
+impl Folder for Below {
+    fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
+        self.folder.directory(&self.base.join(path.as_bytes())?)
+    }
+}
+
+/// A tree that is filled.
+pub struct TreeTarget {
+    folder: Box<dyn Folder>,
+    /// The directory of the last name.
+    last: Option<(TreePath, Box<dyn Directory>)>,
+    /// Directories, whose attributes are set in the end.
+    directories: Vec<(TreePath, i64, u32)>,
+}
+
+impl TreeTarget {
+    pub fn new(folder: Box<dyn Folder>) -> TreeTarget {
+        TreeTarget { folder, last: None, directories: Vec::new() }
+    }
+
+    /// The directory of a path, and the name in it.
+    pub fn place_of(&mut self, path: &TreePath) -> Result<(Box<dyn Directory>, Vec<u8>), FileError> {
+        let (parent, name) = split(path)?;
+        Ok((self.folder.directory(&parent)?, name.to_vec()))
+    }
+
+    /// The directory of a path, kept for the next names.
+    fn directory_of(&mut self, parent: TreePath) -> Result<&dyn Directory, FileError> {
+        if self.last.as_ref().is_none_or(|(known, _)| *known != parent) {
+            self.last = Some((parent.clone(), self.folder.directory(&parent)?));
+        }
+        match &self.last {
+            Some((_, directory)) => Ok(&**directory),
+            None => Err(FileError::new(Code::NotFound, "no directory")),
+        }
+    }
+
+    /// Makes directories and links. Returns true if it is a file that differs from what is here.
+    pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<bool, FileError> {
+        let path = TreePath::parse(entry.name)?;
+        let (parent, name) = split(&path)?;
+        let directory = self.directory_of(parent)?;
+        let own = directory.attributes(name);
+        match entry.kind {
+            Kind::Directory => {
+                match own {
+                    Ok(own) if own.kind == Kind::Directory => {}
+                    Ok(_) => return Err(FileError::new(Code::Denied, "a file is in the way of a directory")),
+                    Err(_) => directory.make_directory(name, entry.mode & 0o777)?,
+                }
+                self.directories.push((path, entry.mtime_ns, entry.mode & 0o777));
+            }
+            Kind::Link => {
+                let is_same = own.is_ok_and(|own| own.kind == Kind::Link)
+                    && directory.read_link(name).is_ok_and(|target| target == entry.target);
+                if !is_same {
+                    directory.make_link(name, entry.target)?;
+                }
+            }
+            Kind::File => {
+                let is_same = own.is_ok_and(|own| {
+                    (own.kind, own.size, own.mtime_ns) == (Kind::File, entry.size, entry.mtime_ns)
+                });
+                return Ok(!is_same);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes a whole file of a pack.
+    pub fn write_small(&mut self, entry: &Entry<'_>) -> Result<Digest, FileError> {
+        let Some((digest, content)) = entry.content else {
+            return Err(FileError::new(Code::Invalid, "no content"));
+        };
+        if blake3::hash(content).as_bytes() != digest {
+            return Err(FileError::new(Code::Corrupt, "the octets are not those that were announced"));
+        }
+        let path = TreePath::parse(entry.name)?;
+        let (parent, name) = split(&path)?;
+        let directory = self.directory_of(parent)?;
+        let part = part_name(name);
+        let target = directory.create(&part)?;
+        target.set_len(0)?;
+        target.write(0, content)?;
+        target.set_attributes(entry.mtime_ns, entry.mode & 0o777)?;
+        directory.rename(&part, name)?;
+        Ok(*digest)
+    }
+
+    /// Sets the attributes of directories, the deepest first: writing into one changes its time. Reports failures.
+    pub fn finish(&mut self, mut report: impl FnMut(&TreePath, FileError)) {
+        for (path, mtime_ns, mode) in std::mem::take(&mut self.directories).into_iter().rev() {
+            let set = self.place_of(&path);
+            if let Err(error) =
+                set.and_then(|(directory, name)| directory.set_attributes(&name, mtime_ns, mode))
+            {
+                report(&path, error);
+            }
+        }
+    }
+}
+
+fn split(path: &TreePath) -> Result<(TreePath, &[u8]), FileError> {
+    path.split_last().ok_or_else(|| FileError::new(Code::Invalid, "an empty name"))
+}

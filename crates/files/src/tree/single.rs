@@ -1,0 +1,103 @@
+//! A folder with one file of a directory, so that a side which may read it can read nothing else.
+
+use std::sync::Arc;
+
+use super::{Attributes, Directory, Folder, Names, Source, Target, TreePath};
+use crate::error::{Code, FileError};
+
+/// The folder.
+pub struct Single {
+    folder: Arc<dyn Folder>,
+    name: Vec<u8>,
+}
+
+impl Single {
+    /// `name`: of a file in the root of `folder`.
+    pub fn new(folder: Arc<dyn Folder>, name: &[u8]) -> Single {
+        Single { folder, name: name.to_vec() }
+    }
+}
+
+impl Folder for Single {
+    fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
+        match path.is_empty() {
+            true => {
+                Ok(Box::new(SingleDirectory { inner: self.folder.directory(path)?, name: self.name.clone() }))
+            }
+            false => Err(not_there()),
+        }
+    }
+}
+
+fn not_there() -> FileError {
+    FileError::new(Code::NotFound, "only one file is offered")
+}
+
+fn read_only<T>() -> Result<T, FileError> {
+    Err(FileError::new(Code::Denied, "the file is only offered for reading"))
+}
+
+struct SingleDirectory {
+    inner: Box<dyn Directory>,
+    name: Vec<u8>,
+}
+
+impl SingleDirectory {
+    fn checked(&self, name: &[u8]) -> Result<&dyn Directory, FileError> {
+        if name == self.name { Ok(&*self.inner) } else { Err(not_there()) }
+    }
+}
+
+impl Directory for SingleDirectory {
+    fn names(&self) -> Result<Names, FileError> {
+        Ok(Box::new(std::iter::once(Ok(self.name.clone()))))
+    }
+
+    fn attributes(&self, name: &[u8]) -> Result<Attributes, FileError> {
+        self.checked(name)?.attributes(name)
+    }
+
+    fn directory(&self, _: &[u8]) -> Result<Box<dyn Directory>, FileError> {
+        Err(not_there())
+    }
+
+    fn open(&self, name: &[u8]) -> Result<Box<dyn Source>, FileError> {
+        self.checked(name)?.open(name)
+    }
+
+    fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError> {
+        self.checked(name)?.read_link(name)
+    }
+
+    fn make_directory(&self, _: &[u8], _: u32) -> Result<(), FileError> {
+        read_only()
+    }
+
+    fn make_link(&self, _: &[u8], _: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
+
+    fn create(&self, _: &[u8]) -> Result<Box<dyn Target>, FileError> {
+        read_only()
+    }
+
+    fn rename(&self, _: &[u8], _: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
+
+    fn remove_file(&self, _: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
+
+    fn remove_directory(&self, _: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
+
+    fn set_attributes(&self, _: &[u8], _: i64, _: u32) -> Result<(), FileError> {
+        read_only()
+    }
+
+    fn sync(&self) -> Result<(), FileError> {
+        Ok(())
+    }
+}
