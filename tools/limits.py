@@ -11,7 +11,8 @@ CONST = re.compile(r"\b(?:const|static) (\w+): ([^=;]+?)(?: = ([^;]+))?;", re.S)
 # Constants in bytes, and in nanoseconds, whose names or types do not say so.
 BYTES = re.compile(
     r"BYTES|^(INLINE_MAX|LOAN_MIN|COMMAND_MAX|GATHER_MAX|RING_MAX|LOCAL_SEND_BUFFER|CONTROL_MAX|MAX_LINE|MAX_HEAD"
-    r"|FRAGMENTED_MAX|MESSAGE_MIN|DATAGRAM_MAX|WINDOW|COST|OVERDRAFT|PART_MAX|FRAME_MAX|UNSENT_MAX|GATHERED_MAX|MOST)$"
+    r"|FRAGMENTED_MAX|MESSAGE_MIN|DATAGRAM_MAX|WINDOW|COST|OVERDRAFT|PART_MAX|FRAME_MAX|UNSENT_MAX|GATHERED_MAX|MOST"
+    r"|INBOX_MAX|CREDIT_MAX|GROUP|BLOCK)$"
 )
 NANOSECONDS = {"LONE_GAP"}
 UNITS = [("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1)]
@@ -102,6 +103,8 @@ def generated(root, page):
     lines, files, crate = [], [], "delivery"
     for line in page.splitlines():
         row = ROW.match(line)
+        heading = re.search(r"file in `(\w+)/src`", line)
+        crate = heading[1] if heading else crate
         if row and re.match(r"`[A-Z][A-Z0-9_]*`", row[1]) and row[3] != "options":
             files = files_of(root, row[3], files, crate)
             line = f"| {row[1]} | {values_of(root, row[1], files)} | {row[3]} |{row[4]}"

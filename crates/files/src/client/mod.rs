@@ -100,10 +100,7 @@ impl ClientBuilder {
 impl Client {
     /// Settings of a client of the server at `endpoint`.
     pub fn builder(endpoint: &str) -> ClientBuilder {
-        let settings = Settings {
-            patience: Duration::from_secs(10),
-            limits: Limits { window_max: 16 << 20, chunk: 256 << 10 },
-        };
+        let settings = Settings { patience: Duration::from_secs(10), limits: Limits::default() };
         ClientBuilder { endpoint: endpoint.to_owned(), settings }
     }
 

@@ -14,11 +14,11 @@ use crate::tree::{Attributes, Directory, Folder, Kind, Source, TreePath};
 use crate::wire::{Cheezburger, Entry, Form, Headers, Mode, Request, put_entry};
 
 /// The octets of a chunk if the client does not choose, and the most that it may choose.
-const CHUNK: u64 = 256 << 10;
-const CHUNK_MAX: u64 = 1 << 20;
+pub const CHUNK_BYTES: u64 = 256 << 10;
+const CHUNK_MAX_BYTES: u64 = 1 << 20;
 
 /// Files of at most this many octets are sent many to a chunk.
-const SMALL: u64 = 64 << 10;
+const SMALL_BYTES: u64 = 64 << 10;
 
 /// What a job's step has come to.
 pub enum Step {
@@ -96,8 +96,8 @@ impl Job {
             }
         };
         let chunk = match u64::from(request.chunk) {
-            0 => CHUNK,
-            chosen => chosen.min(CHUNK_MAX),
+            0 => CHUNK_BYTES,
+            chosen => chosen.min(CHUNK_MAX_BYTES),
         };
         Ok(Job { request: request.number, path: request.path.clone(), chunk, files: 0, bytes: 0, next, work })
     }
@@ -193,7 +193,7 @@ impl Job {
             Some(Ok(opened)) => opened,
         };
         let is_set = !opened.name.is_empty();
-        if is_set && opened.attributes.size <= SMALL && opened.cost() <= left {
+        if is_set && opened.attributes.size <= SMALL_BYTES && opened.cost() <= left {
             return self.pack(sequence, left, opened);
         }
         let filename = match is_set {
@@ -222,7 +222,8 @@ impl Job {
         let mut next = Some(first);
         let mut content = Vec::new();
         while let Some(opened) = next.take() {
-            let fits = opened.attributes.size <= SMALL && (frame.len() - head) as u64 + opened.cost() <= most;
+            let fits =
+                opened.attributes.size <= SMALL_BYTES && (frame.len() - head) as u64 + opened.cost() <= most;
             if !fits && frame.len() > head {
                 files.next = Some(opened);
                 break;

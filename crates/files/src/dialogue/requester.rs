@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Instant;
 
+use super::job::CHUNK_BYTES;
 use super::operation::{Asks, Operation, Reply};
-use super::window::{Nom, Window};
+use super::window::{Nom, WINDOW_MAX_BYTES, Window};
 use crate::error::Error;
 use crate::wire::{Cheezburger, Form, Headers, Message, Mode, Request};
 
@@ -18,6 +19,12 @@ pub struct Limits {
     pub window_max: u64,
     /// The most octets of a chunk.
     pub chunk: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { window_max: WINDOW_MAX_BYTES, chunk: CHUNK_BYTES as u32 }
+    }
 }
 
 /// Requests, operations and credit.

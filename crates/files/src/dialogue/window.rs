@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use pinnace_stream::{CreditExceeded, ReceiverCredit};
 
 /// The window of a new connection, in bytes.
-pub const WINDOW: u64 = 2 << 20;
+const WINDOW: u64 = 2 << 20;
+
+/// The largest window, in bytes, if the program does not choose.
+pub const WINDOW_MAX_BYTES: u64 = 16 << 20;
 
 /// How long the rate is measured, at least.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -88,8 +91,8 @@ mod tests {
 
     /// Simulates a link and a server that sends all that it may. Returns the rate after a second, in bytes a second.
     fn rate(bytes_per_s: u64, round_trip: Duration, limit: u64) -> f64 {
-        const CHUNK: u64 = 64 << 10;
-        let (mut window, began) = (Window::new(limit, CHUNK), Instant::now());
+        const CHUNK_BYTES: u64 = 64 << 10;
+        let (mut window, began) = (Window::new(limit, CHUNK_BYTES), Instant::now());
         window.set_round_trip(round_trip);
         let mut granted = window.first().0;
         let (mut sent, mut now, mut noms) = (0, began, std::collections::VecDeque::new());
@@ -98,16 +101,19 @@ mod tests {
             while noms.front().is_some_and(|(at, _)| *at <= now) {
                 granted += noms.pop_front().map_or(0, |(_, credit)| credit);
             }
-            now += Duration::from_secs_f64(CHUNK as f64 / bytes_per_s as f64);
-            if sent + CHUNK > granted {
+            now += Duration::from_secs_f64(CHUNK_BYTES as f64 / bytes_per_s as f64);
+            if sent + CHUNK_BYTES > granted {
                 continue;
             }
-            sent += CHUNK;
-            let enlarged = window.receive(CHUNK, now).unwrap();
+            sent += CHUNK_BYTES;
+            let enlarged = window.receive(CHUNK_BYTES, now).unwrap();
             noms.extend(
-                enlarged.into_iter().chain(window.give_back(CHUNK)).map(|nom| (now + round_trip, nom.0)),
+                enlarged
+                    .into_iter()
+                    .chain(window.give_back(CHUNK_BYTES))
+                    .map(|nom| (now + round_trip, nom.0)),
             );
-            counted += if now > began + Duration::from_secs(1) { CHUNK } else { 0 };
+            counted += if now > began + Duration::from_secs(1) { CHUNK_BYTES } else { 0 };
         }
         counted as f64 / 2.0
     }

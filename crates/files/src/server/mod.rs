@@ -24,8 +24,10 @@ use session::Session;
 
 /// The most octets of a frame from a client.
 const FRAME_MAX: u64 = 2 << 20;
-/// The most octets of a client's frames that wait for its session.
-const INBOX_MAX: usize = 8 << 20;
+/// The most octets of a client's frames that wait for its session: twice what it may upload at once.
+const INBOX_MAX: usize = 32 << 20;
+/// Frames that a session handles in one turn.
+const FRAMES: usize = 64;
 /// The most octets of frames that wait to be written to a client which ignores its own credit.
 const UNSENT_MAX: u64 = 128 << 20;
 /// How often a session tries again whose connection has no room.
@@ -192,6 +194,8 @@ struct Peer {
 struct Inbox {
     frames: VecDeque<Body>,
     bytes: usize,
+    /// Frames were dropped: the client has sent more than it may.
+    is_overfull: bool,
     /// It stands in the queue, has its turn, or is blocked.
     is_scheduled: bool,
 }
@@ -221,15 +225,20 @@ impl Core {
     }
 
     fn give_turn(&self, client: Arc<Peer>) {
-        let frames = {
+        let (frames, is_overfull) = {
             let mut inbox = lock(&client.inbox);
-            inbox.bytes = 0;
-            std::mem::take(&mut inbox.frames)
+            let count = inbox.frames.len().min(FRAMES);
+            let frames: Vec<Body> = inbox.frames.drain(..count).collect();
+            inbox.bytes -= frames.iter().map(|frame| frame.len()).sum::<usize>();
+            (frames, inbox.is_overfull)
         };
         let outlet = Connection { socket: self.socket, id: &client.id };
         let turn = {
             let mut session = lock(&client.session);
             frames.iter().for_each(|frame| session.on_frame(frame, &self.mounts));
+            if is_overfull {
+                session.end("more octets than a client may send at once");
+            }
             let turn = session.turn(&outlet);
             self.sent.fetch_add(session.take_sent(), Ordering::Relaxed);
             turn
@@ -249,33 +258,40 @@ impl Core {
                     self.schedule(client);
                 }
             }
-            None => {
-                let mut sessions = lock(&self.sessions);
-                // A new one of the same name may have begun.
-                if sessions.get(&client.id).is_some_and(|known| Arc::ptr_eq(known, &client)) {
-                    sessions.remove(&client.id);
-                }
-            }
+            None => self.end_session(client),
         }
     }
 
-    fn on_frame(&self, id: Vec<u8>, frame: Body) {
-        let client = lock(&self.sessions)
-            .entry(id)
-            .or_insert_with_key(|id| {
-                let (inbox, session) = Default::default();
-                Arc::new(Peer { id: id.clone(), inbox, session })
-            })
-            .clone();
-        let mut inbox = lock(&client.inbox);
-        if inbox.bytes + frame.len() > INBOX_MAX {
-            // It sends more than a client may; it is cut off when it next asks.
+    /// Removes a client, unless it has sent more meanwhile: that may be a greeting.
+    fn end_session(&self, client: Arc<Peer>) {
+        let mut sessions = lock(&self.sessions);
+        if lock(&client.inbox).frames.is_empty() {
+            sessions.remove(&client.id);
             return;
         }
-        inbox.bytes += frame.len();
-        inbox.frames.push_back(frame);
-        if !std::mem::replace(&mut inbox.is_scheduled, true) {
-            drop(inbox);
+        drop(sessions);
+        self.schedule(client);
+    }
+
+    fn on_frame(&self, id: Vec<u8>, frame: Body) {
+        // Held until the frame is in the inbox, so that the session does not end before.
+        let mut sessions = lock(&self.sessions);
+        let client = sessions.entry(id).or_insert_with_key(|id| {
+            let (inbox, session) = Default::default();
+            Arc::new(Peer { id: id.clone(), inbox, session })
+        });
+        let client = client.clone();
+        let mut inbox = lock(&client.inbox);
+        match inbox.bytes + frame.len() > INBOX_MAX {
+            true => inbox.is_overfull = true,
+            false => {
+                inbox.bytes += frame.len();
+                inbox.frames.push_back(frame);
+            }
+        }
+        let was_scheduled = std::mem::replace(&mut inbox.is_scheduled, true);
+        drop((inbox, sessions));
+        if !was_scheduled {
             self.schedule(client);
         }
     }

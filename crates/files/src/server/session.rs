@@ -14,9 +14,6 @@ use crate::error::{Code, FileError};
 use crate::transfer::place::Place;
 use crate::wire::{DecodeError, Form, Hash, Headers, Message, Mode, Request};
 
-/// What clients may upload at once.
-const LIMITS: Limits = Limits { window_max: 16 << 20, chunk: 256 << 10 };
-
 /// The state of the dialogue with a client.
 pub struct Session {
     has_greeted: bool,
@@ -30,7 +27,7 @@ pub struct Session {
 impl Default for Session {
     fn default() -> Session {
         let (has_greeted, is_over, provider, uploads) = Default::default();
-        Session { has_greeted, is_over, provider, requester: Requester::new(LIMITS), uploads }
+        Session { has_greeted, is_over, provider, requester: Requester::new(Limits::default()), uploads }
     }
 }
 
@@ -42,7 +39,7 @@ impl Session {
             Err(DecodeError::Malformed(what)) => self.end(what),
             Ok(Message::GREETING) => {
                 self.provider.reset();
-                (self.requester, self.uploads) = (Requester::new(LIMITS), Vec::new());
+                (self.requester, self.uploads) = (Requester::new(Limits::default()), Vec::new());
                 (self.has_greeted, self.is_over) = (true, false);
                 self.provider.say(&Message::OhaiOk);
             }
@@ -125,9 +122,10 @@ impl Session {
         });
     }
 
-    fn end(&mut self, reason: &str) {
+    /// Tells the client what is wrong, and ends.
+    pub fn end(&mut self, reason: &str) {
         self.provider.reset();
-        (self.requester, self.uploads) = (Requester::new(LIMITS), Vec::new());
+        (self.requester, self.uploads) = (Requester::new(Limits::default()), Vec::new());
         self.provider.say(&Message::Rtfm { reason: reason.as_bytes() });
         self.is_over = true;
     }
