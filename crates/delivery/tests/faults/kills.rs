@@ -183,10 +183,13 @@ impl Day {
 fn finish(dir: &Path, sender: &mut Running) {
     std::fs::write(dir.join("stop"), b"").unwrap();
     until("the sender to stop", || {
-        if !dir.join("stopped").exists() {
+        // It ends after it has written the file, so its end is looked for first.
+        let has_ended = sender.has_ended();
+        let has_stopped = dir.join("stopped").exists();
+        if has_ended && !has_stopped {
             sender.goes_on();
         }
-        dir.join("stopped").exists()
+        has_stopped
     });
 }
 
