@@ -15,6 +15,7 @@ help:
 	@echo 'make build             the library and the command, staged as an installation below target/stage'
 	@echo 'make demo              two million messages between two processes, compared with libzmq and other means'
 	@echo 'make demo-delivery     guaranteed delivery: receivers, subscribers and workers are killed, and all is counted'
+	@echo 'make demo-files        file transfer: a client is killed, and the digests are compared'
 	@echo 'make test              all tests; installs the required packages first'
 	@echo 'make check             the short form: format, lints, the crates, conformance over one transport'
 	@echo 'tools/test WORD        the steps of make test with the word in their name'
@@ -56,10 +57,15 @@ demo:
 	tools/setup build
 	tools/demo
 	tools/demo-delivery
+	tools/demo-files
 
 demo-delivery:
 	tools/setup build
 	tools/demo-delivery
+
+demo-files:
+	tools/setup build
+	tools/demo-files
 
 test:
 	tools/setup test
@@ -138,6 +144,6 @@ tidy:
 clean:
 	rm -rf target
 
-.PHONY: help build install examples examples-sanitized demo demo-delivery test check clients mutation pgm faults \
+.PHONY: help build install examples examples-sanitized demo demo-delivery demo-files test check clients mutation pgm faults \
 	features simulate simulate-selftest interop older older-delivery fuzz bench counts bench-beside \
 	bench-delivery tidy clean

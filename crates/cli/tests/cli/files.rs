@@ -54,14 +54,14 @@ fn exit_codes_say_why() {
     fs::create_dir(folder.path("source")).unwrap();
     let (_server, endpoint) = serve(&folder, &folder.text("source"));
     let to = folder.text("to");
-    let get = |endpoint: &str, path: &str| {
-        run(&["files", "get", "-s", endpoint, "--timeout", "300", path, &to], b"")
+    let get = |endpoint: &str, path: &str, timeout: &str| {
+        run(&["files", "get", "-s", endpoint, "--timeout", timeout, path, &to], b"")
     };
-    let done = get(&endpoint, "/none").expect(1);
+    let done = get(&endpoint, "/none", "20000").expect(1);
     assert!(done.err.contains("pinnace: /none: No such file or directory"), "{done:?}");
     assert!(done.err.ends_with("pinnace: 1 file failed\n"), "{done:?}");
-    assert!(get(&folder.ipc("nobody"), "/a").expect(3).err.contains("no server answers at ipc://"));
-    get("carrier://pigeon", "/a").expect(2);
+    assert!(get(&folder.ipc("nobody"), "/a", "300").expect(3).err.contains("no server answers at ipc://"));
+    get("carrier://pigeon", "/a", "300").expect(2);
     run(&["files", "get", "-s", &endpoint, "/"], b"").expect(2);
     run(&["files", "serve", &folder.text("none")], b"").expect(2);
 }
@@ -80,7 +80,8 @@ fn a_killed_client_goes_on() {
     assert!(client.line().contains("begun"));
     client.signal(Signal::KILL);
     let _ = client.end();
-    assert!(!folder.path("copy").exists(), "it is whole or absent");
+    // It is whole or absent, whenever the client was killed.
+    assert!(fs::read(folder.path("copy")).is_ok_and(|copy| copy == content) || !folder.path("copy").exists());
     run(&line, b"").expect(0);
     assert!(fs::read(folder.path("copy")).unwrap() == content);
 }

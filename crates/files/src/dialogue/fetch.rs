@@ -1,9 +1,10 @@
 //! Fetches a file or a tree.
 
+use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 
 use super::operation::{Asks, Operation, Reply};
-use super::{Event, Report};
+use super::{Event, Reporter};
 use crate::error::{Code, Error, FileError};
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
 use crate::transfer::digest::Digest;
@@ -16,6 +17,9 @@ use crate::wire::{Entries, Form, Mode, Request};
 const NAMES_MAX: usize = 1024;
 const NAMES_BYTES_MAX: usize = 64 << 10;
 
+/// How often a file is fetched again that changes meanwhile.
+const CHANGES_MAX: u32 = 3;
+
 /// A fetch that is under way.
 pub struct Fetch {
     path: Vec<u8>,
@@ -25,31 +29,26 @@ pub struct Fetch {
     names_bytes: usize,
     /// The requests that have not ended.
     open: usize,
-    events: Sender<Event>,
-    report: Report,
+    /// How often a file was another version than before.
+    changed: HashMap<Vec<u8>, u32>,
+    reporter: Reporter,
 }
 
 impl Fetch {
     pub fn new(path: &[u8], place: Place, events: Sender<Event>) -> Fetch {
-        let (names, names_bytes, open, report) = Default::default();
-        let arrivals = Arrivals::new(path, place);
-        Fetch { path: path.to_vec(), arrivals, names, names_bytes, open, events, report }
-    }
-
-    fn tell(&self, event: Event) {
-        let _ = self.events.send(event);
-    }
-
-    fn fail(&mut self, name: &[u8], error: FileError) {
-        let path = String::from_utf8_lossy(name).into_owned();
-        self.report.failed.push((path.clone(), error.clone()));
-        self.tell(Event::Failed { path, error });
+        let (names, names_bytes, open, changed) = Default::default();
+        let (arrivals, reporter) = (Arrivals::new(path, place), Reporter::new(events));
+        Fetch { path: path.to_vec(), arrivals, names, names_bytes, open, changed, reporter }
     }
 
     fn finished(&mut self, name: &[u8], size: u64, digest: Digest) {
-        self.report.files += 1;
-        self.report.bytes += size;
-        self.tell(Event::Finished { path: String::from_utf8_lossy(name).into_owned(), size, digest });
+        self.reporter.report.files += 1;
+        self.reporter.report.bytes += size;
+        self.reporter.tell(Event::Finished {
+            path: String::from_utf8_lossy(name).into_owned(),
+            size,
+            digest,
+        });
     }
 
     fn ask(&mut self, asks: &mut Asks, request: Request) {
@@ -77,7 +76,7 @@ impl Fetch {
             tag: headers.tag.clone(),
         };
         self.arrivals.begin_file(filename, announced)?;
-        self.tell(Event::Begun { path: String::from_utf8_lossy(filename).into_owned(), size });
+        self.reporter.tell(Event::Begun { path: String::from_utf8_lossy(filename).into_owned(), size });
         Ok(())
     }
 
@@ -86,25 +85,29 @@ impl Fetch {
         let (filename, bytes) = (reply.burger.filename, reply.burger.chunk.len() as u64);
         let (settled, news) = self.arrivals.write(&reply.burger, reply.headers);
         if !matches!(news, News::Ignored | News::Failed(_)) {
-            self.tell(Event::Progress { bytes });
+            self.reporter.tell(Event::Progress { bytes });
         }
         match news {
             News::Written | News::Ignored => {}
             News::Finished { size, digest } => self.finished(filename, size, digest),
             News::Wanted(wanted) => self.ask_parts(asks, wanted),
-            News::Failed(error) => self.fail(filename, error),
+            News::Failed(error) => self.reporter.fail(filename, error),
         }
         settled
     }
 
     fn on_failed(&mut self, reply: &Reply<'_>, asks: &mut Asks, settled: &mut u64) -> Result<(), FileError> {
         let (filename, error) = (reply.burger.filename, reply.failure());
-        let (more, was_part) = self.arrivals.give_up(filename);
-        *settled += more;
-        if !was_part || error.code != Code::Changed {
+        *settled += self.arrivals.give_up(filename);
+        if error.code != Code::Changed {
             return Err(error);
         }
-        // The part is of another version: the file is fetched from the beginning.
+        let attempts = self.changed.entry(filename.to_vec()).or_insert(0);
+        *attempts += 1;
+        if *attempts > CHANGES_MAX {
+            return Err(error);
+        }
+        // What has arrived is of another version: the file is fetched from the beginning.
         self.ask(asks, Request::new(0, Mode::Fetch, filename));
         Ok(())
     }
@@ -119,7 +122,7 @@ impl Fetch {
                     self.names_bytes += entry.name.len();
                     self.names.push(entry.name.to_vec());
                 }
-                Err(error) => self.fail(entry.name, error),
+                Err(error) => self.reporter.fail(entry.name, error),
             }
         }
         self.ask_names(asks, NAMES_MAX);
@@ -145,10 +148,10 @@ impl Fetch {
                     bytes += size;
                     self.finished(&name, size, digest);
                 }
-                Err(error) => self.fail(&name, error),
+                Err(error) => self.reporter.fail(&name, error),
             }
         }
-        self.tell(Event::Progress { bytes });
+        self.reporter.tell(Event::Progress { bytes });
         outcome
     }
 
@@ -156,9 +159,8 @@ impl Fetch {
     fn end(&mut self) -> u64 {
         let mut failed = Vec::new();
         let settled = self.arrivals.end(|name, error| failed.push((name.to_vec(), error)));
-        failed.into_iter().for_each(|(name, error)| self.fail(&name, error));
-        let report = std::mem::take(&mut self.report);
-        self.tell(Event::Ended(report));
+        failed.into_iter().for_each(|(name, error)| self.reporter.fail(&name, error));
+        self.reporter.end();
         settled
     }
 }
@@ -194,7 +196,7 @@ impl Operation for Fetch {
             }
         };
         if let Err(error) = outcome {
-            self.fail(reply.burger.filename, error);
+            self.reporter.fail(reply.burger.filename, error);
         }
         if self.open == 0 {
             settled += self.end();
@@ -209,7 +211,7 @@ impl Operation for Fetch {
     fn abort(&mut self, error: Error) -> u64 {
         let settled = self.arrivals.unsettled();
         self.arrivals.reset();
-        self.tell(Event::Aborted(error));
+        self.reporter.tell(Event::Aborted(error));
         settled
     }
 }

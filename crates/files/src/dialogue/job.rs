@@ -148,7 +148,7 @@ impl Job {
             match walk.next(&mut frame) {
                 Found::Entry => self.files += 1,
                 Found::Failed(name, error) => {
-                    self.next = Some(failure(self.request, &name, &error));
+                    self.next = Some(failure(self.request, &filename_of(&self.path, &name), &error));
                     break;
                 }
                 Found::Nothing => break,
@@ -189,17 +189,16 @@ impl Job {
         }
         let opened = match files.open_next() {
             None => return self.end(),
-            Some(Err((name, error))) => return Step::Told(failure(request, &name, &error)),
+            Some(Err((name, error))) => {
+                return Step::Told(failure(request, &filename_of(&self.path, &name), &error));
+            }
             Some(Ok(opened)) => opened,
         };
         let is_set = !opened.name.is_empty();
         if is_set && opened.attributes.size <= SMALL_BYTES && opened.cost() <= left {
             return self.pack(sequence, left, opened);
         }
-        let filename = match is_set {
-            true => [self.path.strip_suffix(b"/").unwrap_or(&self.path), b"/", &opened.name].concat(),
-            false => self.path.clone(),
-        };
+        let filename = filename_of(&self.path, &opened.name);
         if !files.tag.is_empty() && files.tag != opened.attributes.tag {
             let error = FileError::new(Code::Changed, "the file is another version");
             return Step::Told(failure(request, &filename, &error));
@@ -231,13 +230,15 @@ impl Job {
             match opened.add_to(&mut frame, &mut content) {
                 Ok(()) => (self.files, self.bytes) = (self.files + 1, self.bytes + content.len() as u64),
                 Err(error) => {
-                    self.next = Some(failure(self.request, &opened.name, &error));
+                    self.next = Some(failure(self.request, &filename_of(&self.path, &opened.name), &error));
                     break;
                 }
             }
             match files.open_next() {
                 Some(Ok(opened)) => next = Some(opened),
-                Some(Err((name, error))) => self.next = Some(failure(self.request, &name, &error)),
+                Some(Err((name, error))) => {
+                    self.next = Some(failure(self.request, &filename_of(&self.path, &name), &error))
+                }
                 None => {}
             }
         }
@@ -248,6 +249,14 @@ impl Job {
                 finish_entries(frame, head)
             }
         }
+    }
+}
+
+/// The virtual path of a name below a request's path.
+fn filename_of(path: &[u8], name: &[u8]) -> Vec<u8> {
+    match name.is_empty() {
+        true => path.to_vec(),
+        false => [path.strip_suffix(b"/").unwrap_or(path), b"/", name].concat(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::mpsc::Sender;
 
 use super::operation::{Asks, Operation, Reply};
-use super::{Event, Report};
+use super::{Event, Report, Reporter};
 use crate::error::{Code, Error, FileError};
 use crate::tree::Kind;
 use crate::wire::{Entries, Form, Mode, Request};
@@ -27,32 +27,22 @@ pub struct Listed {
 /// A listing that is under way.
 pub struct Listing {
     path: Vec<u8>,
-    events: Sender<Event>,
-    report: Report,
+    reporter: Reporter,
     is_over: bool,
 }
 
 impl Listing {
     pub fn new(path: &[u8], events: Sender<Event>) -> Listing {
-        Listing { path: path.to_vec(), events, report: Report::default(), is_over: false }
-    }
-
-    fn tell(&self, event: Event) {
-        let _ = self.events.send(event);
-    }
-
-    fn fail(&mut self, name: &[u8], error: FileError) {
-        let path = String::from_utf8_lossy(name).into_owned();
-        self.report.failed.push((path.clone(), error.clone()));
-        self.tell(Event::Failed { path, error });
+        Listing { path: path.to_vec(), reporter: Reporter::new(events), is_over: false }
     }
 
     fn on_list(&mut self, chunk: &[u8]) -> Result<(), FileError> {
         for entry in Entries::of_list(chunk) {
             let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
-            self.report.files += 1;
-            self.report.bytes = self.report.bytes.saturating_add(entry.size);
-            self.tell(Event::Listed(Listed {
+            self.reporter.report.files += 1;
+            let bytes = &mut self.reporter.report.bytes;
+            *bytes = bytes.saturating_add(entry.size);
+            self.reporter.tell(Event::Listed(Listed {
                 kind: entry.kind,
                 name: entry.name.to_vec(),
                 size: entry.size,
@@ -68,7 +58,7 @@ impl Listing {
 impl Operation for Listing {
     fn begin(&mut self, asks: &mut Asks) {
         // On a new connection the names come again.
-        self.report = Report::default();
+        self.reporter.report = Report::default();
         asks.ask(Request::new(0, Mode::List, &self.path));
     }
 
@@ -83,11 +73,10 @@ impl Operation for Listing {
             Form::Begin | Form::Data | Form::Pack => Ok(()),
         };
         if let Err(error) = outcome {
-            self.fail(reply.burger.filename, error);
+            self.reporter.fail(reply.burger.filename, error);
         }
         if self.is_over {
-            let report = std::mem::take(&mut self.report);
-            self.tell(Event::Ended(report));
+            self.reporter.end();
         }
         reply.burger.chunk.len() as u64
     }
@@ -97,7 +86,7 @@ impl Operation for Listing {
     }
 
     fn abort(&mut self, error: Error) -> u64 {
-        self.tell(Event::Aborted(error));
+        self.reporter.tell(Event::Aborted(error));
         0
     }
 }

@@ -20,6 +20,8 @@ pub mod upload;
 mod walk;
 mod window;
 
+use std::sync::mpsc::Sender;
+
 use crate::error::FileError;
 use crate::transfer::digest::Digest;
 use listing::Listed;
@@ -52,4 +54,32 @@ pub struct Report {
     pub bytes: u64,
     /// Files that failed, and why.
     pub failed: Vec<(String, FileError)>,
+}
+
+/// Tells what becomes of a transfer, and keeps the report.
+struct Reporter {
+    events: Sender<Event>,
+    report: Report,
+}
+
+impl Reporter {
+    fn new(events: Sender<Event>) -> Reporter {
+        Reporter { events, report: Report::default() }
+    }
+
+    fn tell(&self, event: Event) {
+        let _ = self.events.send(event);
+    }
+
+    fn fail(&mut self, name: &[u8], error: FileError) {
+        let path = String::from_utf8_lossy(name).into_owned();
+        self.report.failed.push((path.clone(), error.clone()));
+        self.tell(Event::Failed { path, error });
+    }
+
+    /// The transfer is complete.
+    fn end(&mut self) {
+        let report = std::mem::take(&mut self.report);
+        self.tell(Event::Ended(report));
+    }
 }

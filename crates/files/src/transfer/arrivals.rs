@@ -177,10 +177,10 @@ impl Arrivals {
         Ok(Some(Wanted { filename, ranges, tag }))
     }
 
-    /// The sender gives a file up. Returns the octets that are settled, and whether a part of it was asked for.
-    pub fn give_up(&mut self, filename: &[u8]) -> (u64, bool) {
-        let settled = self.current.remove(filename).map_or(0, |current| current.file.unrecorded());
-        (settled, self.prepared.remove(filename).is_some())
+    /// The sender gives a file up. Returns the octets that are settled.
+    pub fn give_up(&mut self, filename: &[u8]) -> u64 {
+        self.prepared.remove(filename);
+        self.current.remove(filename).map_or(0, |current| current.file.unrecorded())
     }
 
     /// Makes the directory or link of an entry. For a file that differs from the one here: what to ask for.

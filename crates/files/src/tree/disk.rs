@@ -33,6 +33,9 @@ impl Folder for DiskFolder {
     }
 }
 
+/// The type of file systems in memory (statfs(2)).
+const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
+
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -206,7 +209,16 @@ impl Source for DiskFile {
 
 impl Target for DiskFile {
     fn allocate(&self, size: u64) -> Result<(), FileError> {
-        if size == 0 {
+        let has = fs::fstat(&self.0)?.st_blocks.max(0) as u64 * 512;
+        if size <= has {
+            return Ok(());
+        }
+        let known = fs::fstatvfs(&self.0)?;
+        if size - has > known.f_bavail.saturating_mul(known.f_frsize) {
+            return Err(Errno::NOSPC.into());
+        }
+        // In memory, to reserve pages takes as long as to write them.
+        if fs::fstatfs(&self.0)?.f_type == TMPFS_MAGIC {
             return Ok(());
         }
         match fs::fallocate(&self.0, FallocateFlags::KEEP_SIZE, 0, size) {

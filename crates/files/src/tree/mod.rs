@@ -80,7 +80,8 @@ pub trait Source: Send {
 
 /// A file that is written.
 pub trait Target: Source {
-    /// Reserves room on the disk. Error: NoRoom.
+    /// Reserves room on the disk, where that can be done before writing; elsewhere checks that there is enough. Error:
+    /// NoRoom.
     fn allocate(&self, size: u64) -> Result<(), FileError>;
 
     fn write(&self, offset: u64, octets: &[u8]) -> Result<(), FileError>;
