@@ -144,6 +144,7 @@ tidy:
 clean:
 	rm -rf target
 
-.PHONY: help build install examples examples-sanitized demo demo-delivery demo-files test check clients mutation pgm faults \
+.PHONY: help build install examples examples-sanitized demo demo-delivery demo-files test check \
+	clients mutation pgm faults \
 	features simulate simulate-selftest interop older older-delivery fuzz bench counts bench-beside \
 	bench-delivery tidy clean
