@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::names::{name_of, value_of};
+
 /// What kind of error it is. Its name is sent to the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
@@ -45,11 +47,11 @@ impl Code {
     ];
 
     pub fn name(self) -> &'static [u8] {
-        Code::NAMES.iter().find(|(_, code)| *code == self).map_or(b"unknown", |(name, _)| name)
+        name_of(&Code::NAMES, self).unwrap_or(b"unknown")
     }
 
     pub fn of_name(name: &[u8]) -> Code {
-        Code::NAMES.iter().find(|(known, _)| *known == name).map_or(Code::Unknown, |(_, code)| *code)
+        value_of(&Code::NAMES, name).unwrap_or(Code::Unknown)
     }
 }
 

@@ -27,6 +27,7 @@
 pub mod client;
 mod dialogue;
 pub mod error;
+mod names;
 pub mod server;
 pub mod transfer;
 pub mod tree;

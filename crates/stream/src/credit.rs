@@ -69,7 +69,7 @@ impl ReceiverCredit {
         self.granted
     }
 
-    /// How much of what was announced has not arrived, in bytes.
+    /// The credit that the sender has not used yet, in bytes.
     pub fn outstanding(&self) -> u64 {
         self.granted.saturating_sub(self.received)
     }

@@ -178,7 +178,7 @@ impl Client {
     }
 }
 
-/// What the server may read during an upload: a folder, and the virtual path of what is uploaded.
+/// The folder that a client offers for an upload, and the virtual path at which the server fetches from it.
 fn offered(from: &Path, alias: &str) -> Result<(Arc<dyn Folder>, Vec<u8>), FileError> {
     if from.is_dir() {
         return Ok((Arc::new(DiskFolder::open(from)?), alias.as_bytes().to_vec()));

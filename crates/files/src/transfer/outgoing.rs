@@ -19,7 +19,7 @@ pub struct OutgoingFile {
     hasher: GroupHasher,
     /// The values of the groups that were read.
     tree: ValueTree,
-    /// Where the tree has gaps: a part of the file only is sent.
+    /// Only parts of the file are sent, so the tree lacks groups.
     is_part: bool,
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! head    = "PNCEPART" version:2 size:8 mtime:8 mode:4 tag-len:1 tag check:8
 //! record  = block:8 value:32 check:8
-//! check   = the first 8 octets of BLAKE3 of what precedes it in the head or record
+//! check   = the first 8 octets of BLAKE3 over the preceding fields of the head or record
 //! ```
 //!
 //! A record is appended when a block is written. It is not synced: after a power cut the part may lack octets whose

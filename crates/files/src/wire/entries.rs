@@ -8,6 +8,7 @@
 
 use super::read::Reader;
 use super::{DecodeError, NAME_MAX};
+use crate::names::{name_of, value_of};
 use crate::wire::headers::DIGEST;
 
 /// What a name of a tree stands for. The numbers are those of an entry.
@@ -23,11 +24,11 @@ impl Kind {
         [(b"file", Kind::File), (b"directory", Kind::Directory), (b"link", Kind::Link)];
 
     pub(super) fn name(self) -> &'static [u8] {
-        Kind::NAMES.iter().find(|(_, kind)| *kind == self).map_or(b"", |(name, _)| name)
+        name_of(&Kind::NAMES, self).unwrap_or_default()
     }
 
     pub(super) fn of_name(name: &[u8]) -> Option<Kind> {
-        Kind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+        value_of(&Kind::NAMES, name)
     }
 
     fn of_number(number: u8) -> Option<Kind> {

@@ -5,6 +5,7 @@
 use super::hash::HashWriter;
 use super::request::decimal;
 use super::{Hash, Kind};
+use crate::names::{name_of, value_of};
 
 /// The octets of a chaining value or digest of BLAKE3.
 pub const DIGEST: usize = blake3::OUT_LEN;
@@ -80,7 +81,7 @@ impl Headers {
         put("files", self.files.map(|files| files.to_string()));
         put("bytes", self.bytes.map(|bytes| bytes.to_string()));
         if self.form != Form::Data
-            && let Some((name, _)) = Form::NAMES.iter().find(|(_, form)| *form == self.form)
+            && let Some(name) = name_of(&Form::NAMES, self.form)
         {
             hash.put(b"form", name);
         }
@@ -105,8 +106,7 @@ impl Headers {
             match name {
                 b"request" => headers.request = Some(decimal(value).ok_or("request")?),
                 b"form" => {
-                    let known = Form::NAMES.iter().find(|(name, _)| *name == value);
-                    headers.form = known.map(|(_, form)| *form).ok_or("form")?;
+                    headers.form = value_of(&Form::NAMES, value).ok_or("form")?;
                 }
                 b"kind" => headers.kind = Some(Kind::of_name(value).ok_or("kind")?),
                 b"size" => headers.size = Some(decimal(value).ok_or("size")?),

@@ -4,6 +4,7 @@
 
 use super::hash::HashWriter;
 use super::{Hash, Message};
+use crate::names::{name_of, value_of};
 
 /// The option that marks a request, and its value.
 const EXTENSION: &[u8] = b"pinnace";
@@ -37,11 +38,11 @@ impl Mode {
     ];
 
     fn name(self) -> &'static [u8] {
-        Mode::NAMES.iter().find(|(_, mode)| *mode == self).map_or(b"", |(name, _)| name)
+        name_of(&Mode::NAMES, self).unwrap_or_default()
     }
 
     fn of_name(name: &[u8]) -> Option<Mode> {
-        Mode::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
+        value_of(&Mode::NAMES, name)
     }
 }
 
@@ -61,7 +62,7 @@ pub struct Request {
     pub ranges: Vec<(u64, u64)>,
     /// The version of the file that the ranges belong to.
     pub tag: Vec<u8>,
-    /// Of an upload: the client's virtual path of what is offered.
+    /// For `Upload`: the virtual path at which the client offers the file or folder.
     pub source: Vec<u8>,
     /// Names the data's domain: a server of another one refuses.
     pub domain: Vec<u8>,
