@@ -26,14 +26,12 @@ pub enum Code {
     Invalid,
     /// The octets are not those that the sender announced.
     Corrupt,
-    /// The server's data belongs to another domain.
-    Domain,
     /// A code of a later version.
     Unknown,
 }
 
 impl Code {
-    const NAMES: [(&'static [u8], Code); 10] = [
+    const NAMES: [(&'static [u8], Code); 9] = [
         (b"not-found", Code::NotFound),
         (b"denied", Code::Denied),
         (b"not-plain", Code::NotPlain),
@@ -43,7 +41,6 @@ impl Code {
         (b"limit", Code::Limit),
         (b"invalid", Code::Invalid),
         (b"corrupt", Code::Corrupt),
-        (b"domain", Code::Domain),
     ];
 
     pub fn name(self) -> &'static [u8] {

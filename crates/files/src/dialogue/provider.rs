@@ -69,7 +69,7 @@ impl Provider {
     pub fn on_request(&mut self, request: &Request, mounts: &Mounts) {
         match request.mode {
             Mode::Cancel => return self.jobs.retain(|job| job.request() != request.number),
-            Mode::Confirm | Mode::Upload => return,
+            Mode::Upload => return,
             Mode::Greet => return self.end_request(request),
             Mode::Fetch | Mode::List => self.say(&Message::IcanhazOk),
         }

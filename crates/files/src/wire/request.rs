@@ -19,8 +19,6 @@ pub enum Mode {
     List,
     /// The request of the same number ends.
     Cancel,
-    /// The files of the request of the same number are complete at the receiver.
-    Confirm,
     /// Nothing, but `source` is offered: the server fetches it to the path.
     Upload,
     /// Nothing: the server ends it at once. So a client knows which of its greetings the server has answered.
@@ -28,11 +26,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    const NAMES: [(&'static [u8], Mode); 6] = [
+    const NAMES: [(&'static [u8], Mode); 5] = [
         (b"fetch", Mode::Fetch),
         (b"list", Mode::List),
         (b"cancel", Mode::Cancel),
-        (b"confirm", Mode::Confirm),
         (b"greet", Mode::Greet),
         (b"upload", Mode::Upload),
     ];
@@ -64,8 +61,6 @@ pub struct Request {
     pub tag: Vec<u8>,
     /// For `Upload`: the virtual path at which the client offers the file or folder.
     pub source: Vec<u8>,
-    /// Names the data's domain: a server of another one refuses.
-    pub domain: Vec<u8>,
 }
 
 impl Request {
@@ -79,7 +74,6 @@ impl Request {
             ranges: Vec::new(),
             tag: Vec::new(),
             source: Vec::new(),
-            domain: Vec::new(),
         }
     }
 
@@ -100,8 +94,7 @@ impl Request {
                 self.ranges.iter().map(|(first, end)| format!("{first}-{end}")).collect();
             options.put(b"ranges", ranges.join(",").as_bytes());
         }
-        for (name, value) in [(&b"tag"[..], &self.tag), (b"source", &self.source), (b"domain", &self.domain)]
-        {
+        for (name, value) in [(&b"tag"[..], &self.tag), (b"source", &self.source)] {
             if !value.is_empty() {
                 options.put(name, value);
             }
@@ -126,7 +119,6 @@ impl Request {
                 b"ranges" => request.ranges = ranges(value).ok_or("invalid ranges")?,
                 b"tag" => request.tag = value.to_vec(),
                 b"source" => request.source = value.to_vec(),
-                b"domain" => request.domain = value.to_vec(),
                 _ => {}
             }
         }

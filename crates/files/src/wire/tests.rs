@@ -53,7 +53,7 @@ fn requests_are_read_as_written() {
     let mut request = Request::new(42, Mode::Fetch, b"/alias/dir");
     request.names = vec![b"a".to_vec(), b"b/c".to_vec()];
     request.ranges = vec![(0, 16384), (32768, 40000)];
-    (request.chunk, request.tag, request.domain) = (65536, b"v1".to_vec(), b"test".to_vec());
+    (request.chunk, request.tag, request.source) = (65536, b"v1".to_vec(), b"/up".to_vec());
     let frame = request.to_frame();
     let Ok(Message::Icanhaz { path, options, .. }) = Message::read(&frame) else { panic!("no ICANHAZ") };
     assert_eq!(Request::read(path, options), Some(Ok(request)));
