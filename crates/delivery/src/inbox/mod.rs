@@ -65,6 +65,18 @@ pub struct Origin {
     pub flow: usize,
 }
 
+/// A sender opens a stream on a new connection.
+#[derive(Debug)]
+pub struct StreamStart {
+    pub of: Incoming,
+    pub from: String,
+    pub topic: String,
+    /// The numbers that this client's store has recorded as done.
+    pub noted: RangeSet,
+    /// The sender's store was opened again since the stream's last connection: what it had in memory is lost.
+    pub is_restarted: bool,
+}
+
 /// A message that this client will not handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GivenUp {
@@ -101,25 +113,21 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens or resumes a stream. `noted`: done according to the store when it was opened; `gone`: what the sender no
-    /// longer has. Returns the number up to which it has arrived, what is certainly done, and given-up messages that
-    /// the sender may not know of.
+    /// Opens or resumes a stream. `gone`: what the sender no longer has. Returns the number up to which it has arrived,
+    /// what is certainly done, and given-up messages that the sender may not know of.
     pub fn open(
         &self,
-        of: Incoming,
-        from: &str,
-        topic: &str,
-        noted: &RangeSet,
+        start: &StreamStart,
         gone: &RangeSet,
     ) -> (Arc<Origin>, u64, RangeSet, Vec<(u64, GivenUp)>) {
         let mut state = self.lock();
-        let (index, is_new) = state.flow_of(of, from, topic);
+        let (index, is_new) = state.flow_of(start.of, &start.from, &start.topic);
         self.end_sharing(&mut state, index);
         let flow = &mut state.flows[index];
         flow.acceptance.begin_connection();
         flow.is_parked = false;
-        flow.acceptance.mark_gone(noted);
-        flow.settled = flow.settled.max(noted.all_upto());
+        flow.acceptance.mark_gone(&start.noted);
+        flow.settled = flow.settled.max(start.noted.all_upto());
         flow.mark_gone(gone);
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();
         flow.fresh = flow.acceptance.done().clone();

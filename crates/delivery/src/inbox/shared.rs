@@ -8,7 +8,7 @@ use pinnace_stream::{Acceptance, Arrival, Pull, RETURN_AFTER, RangeSet};
 
 use super::begun::{Assembled, BegunMessages};
 use super::flow::{Flow, Message, Taken};
-use super::{Arrived, Frame, FramePlace, GivenUp, Inbox, Origin, Outcome, Waiting};
+use super::{Arrived, Frame, FramePlace, GivenUp, Inbox, Origin, Outcome, StreamStart, Waiting};
 use crate::environment::now;
 use crate::store::Incoming;
 use crate::wire::{BEGINS, COST, Data, ENDS, split};
@@ -248,31 +248,29 @@ impl Inbox {
     /// Opens or resumes a shared stream, as `open` does. Returns also what this client has of it.
     pub fn share(
         &self,
-        of: Incoming,
-        from: &str,
-        topic: &str,
-        noted: &RangeSet,
+        start: &StreamStart,
         gone: &RangeSet,
     ) -> (Arc<Origin>, Option<Held>, Vec<(u64, GivenUp)>) {
         let mut state = self.lock();
-        let (index, is_new) = state.flow_of(of, from, topic);
+        let (index, is_new) = state.flow_of(start.of, &start.from, &start.topic);
         if state.flows[index].shared.is_none() {
             state.shared.push(index);
             // The sender may have opened it to this client alone before.
             let arrived = state.flows[index].all_arrived();
             // What was handled since may not be on the disk yet: it is logged first, and acknowledged then.
-            let known = if is_new { noted.clone() } else { RangeSet::default() };
+            let known = if is_new { start.noted.clone() } else { RangeSet::default() };
             let begun = state.flows[index].take_begun();
             let flow = &mut state.flows[index];
             flow.fresh = flow.acceptance.done().clone();
             flow.shared = Some(SharedPart { arrived, known, begun, ..SharedPart::default() });
         }
         let flow = &mut state.flows[index];
-        flow.mark_gone(noted);
+        flow.mark_gone(&start.noted);
         flow.settled = flow.settled.max(gone.all_upto());
         flow.mark_gone(gone);
-        if let Some(first) = flow.shared.as_ref().and_then(|shared| shared.begun.first_volatile()) {
-            // A sender that was restarted does not have the other parts. Higher numbers come after it again.
+        let begun = flow.shared.as_ref().map(|shared| &shared.begun).filter(|_| start.is_restarted);
+        if let Some(first) = begun.and_then(BegunMessages::first_volatile) {
+            // The sender does not have the other parts. Higher numbers come after it again.
             flow.return_some(|_, last| last < first);
         }
         let given_up = flow.given_up.iter().map(|(seq, given_up)| (*seq, *given_up)).collect();

@@ -14,7 +14,7 @@ use super::network::{Arrival, FailedHandshake, LOST, Listener};
 use super::strangers::Strangers;
 use super::{Listening, Notify, TRY_AGAIN_AFTER};
 use crate::environment::{credit_limits, now};
-use crate::inbox::{self, FramePlace, GivenUp, Inbox, Origin, Outcome};
+use crate::inbox::{self, FramePlace, GivenUp, Inbox, Origin, Outcome, StreamStart};
 use crate::log::Urgency;
 use crate::store::{Attempt, Incoming, RetainLimits, Store, records};
 use crate::wire::{Features, FromReceiver, FromSender, Id, Opening, Refusal, WINDOW, answer_to, split};
@@ -225,8 +225,8 @@ impl Inward {
     }
 
     fn on_open(&mut self, store: &Store, from: u32, stream: u64, topic: &str, gone: &RangeSet) {
-        let Some((of, name, noted)) = self.begin_stream(store, from, stream, topic) else { return };
-        let (origin, received, done, given_up) = self.inbox.open(of, &name, topic, &noted, gone);
+        let Some(start) = self.begin_stream(store, from, stream, topic) else { return };
+        let (origin, received, done, given_up) = self.inbox.open(&start, gone);
         if let Some(session) = self.sessions.get_mut(&from) {
             self.inbox.set_reports_expired(&origin, session.wants_expired);
             session.streams.insert(stream, origin);
@@ -240,18 +240,13 @@ impl Inward {
         }
     }
 
-    /// Prepares the cursor of a stream. Returns also the sender's name, and the progress on the disk.
-    fn begin_stream(
-        &mut self,
-        store: &Store,
-        from: u32,
-        stream: u64,
-        topic: &str,
-    ) -> Option<(Incoming, String, RangeSet)> {
+    /// Prepares the cursor of a stream.
+    fn begin_stream(&mut self, store: &Store, from: u32, stream: u64, topic: &str) -> Option<StreamStart> {
         let session = self.sessions.get(&from)?;
         let of = (self.client.number, session.id, stream);
         let mut store = store.lock();
         let before = store.cursors.remove(&of);
+        let is_restarted = before.as_ref().is_none_or(|cursor| cursor.opening != session.opening);
         let cursor = store.put_cursor(records::CursorRecord {
             client: of.0,
             sender: of.1,
@@ -261,7 +256,8 @@ impl Inward {
             topic: topic.to_owned(),
             done: before.map(|cursor| cursor.done).unwrap_or_default(),
         });
-        Some((of, session.name.clone(), cursor.done.clone()))
+        let noted = cursor.done.clone();
+        Some(StreamStart { of, from: session.name.clone(), topic: topic.to_owned(), noted, is_restarted })
     }
 
     fn say_final(&self, to: u32, stream: u64, last: u64, given_up: GivenUp) {

@@ -1,5 +1,7 @@
 //! Bodies of all sizes.
 
+use std::io::Read;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,6 +22,54 @@ fn bodies_of_any_size() {
         assert!(delivery.body() == body, "{len} bytes");
         delivery.ack();
     }
+}
+
+/// A body that no compression makes smaller.
+fn noise(len: usize) -> Vec<u8> {
+    let mut random = 7_u64;
+    let bytes = std::iter::repeat_with(|| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 56) as u8
+    });
+    bytes.take(len).collect()
+}
+
+/// Passes on connections to an endpoint, and ends each of them after `most` bytes to the endpoint.
+fn cut_connections(endpoint: &str, most: u64) -> String {
+    let (to, here) =
+        (endpoint.trim_start_matches("tcp://").to_owned(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let own = format!("tcp://{}", here.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for from in here.incoming() {
+            let (from, mut to) = (from.unwrap(), TcpStream::connect(&to).unwrap());
+            let (mut back, mut answers) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            let answering = std::thread::spawn(move || std::io::copy(&mut answers, &mut back));
+            let _ = std::io::copy(&mut from.take(most), &mut to);
+            let _ = to.shutdown(Shutdown::Write);
+            let _ = answering.join();
+        }
+    });
+    own
+}
+
+/// Each connection carries a part of it.
+#[test]
+fn a_large_body_arrives_over_several_connections() {
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = client("receiver", dir.path()).listen("tcp://127.0.0.1:*").start().unwrap();
+    let endpoint = cut_connections(receiver.endpoint(), 1_500_000);
+    let sender = client("sender", dir.path()).peer("receiver", &endpoint, &["news"]).start().unwrap();
+    let body = noise(4_500_000);
+    for durability in [Durability::Sync, Durability::Memory] {
+        for all in [false, true] {
+            sender.send("news", &body, &Options { durability, all, ..Options::default() }).unwrap();
+            let delivery =
+                receiver.recv(soon()).unwrap_or_else(|error| panic!("{durability:?}, all {all}: {error}"));
+            assert!(delivery.body() == body, "{durability:?}, all {all}");
+            delivery.ack();
+        }
+    }
+    sender.wait_pending(0, soon()).unwrap();
 }
 
 /// How often the files of a store contain the bytes `some`.
@@ -83,13 +133,7 @@ fn what_is_too_large_is_refused_or_becomes_a_dead_letter() {
 #[test]
 fn a_body_that_files_may_never_hold_is_too_large() {
     let dir = tempfile::tempdir().unwrap();
-    let mut random = 7_u64;
-    let noise: Vec<u8> = std::iter::repeat_with(|| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 56) as u8
-    })
-    .take((8 << 20) + 1)
-    .collect();
+    let noise = noise((8 << 20) + 1);
     for limit in [4_usize, 5, 8, 12, 16, 20, 24, 32].map(|mega| mega << 20) {
         let sender = client(&format!("sender{limit}"), dir.path()).disk_limit(limit as u64).start().unwrap();
         let most = (limit / 16).max(limit.saturating_sub(16 << 20) / 2);

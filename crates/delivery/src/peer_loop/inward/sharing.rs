@@ -12,8 +12,8 @@ use crate::wire::{FromReceiver, split};
 
 impl Inward {
     pub(super) fn on_share(&mut self, store: &Store, from: u32, stream: u64, topic: &str, gone: &RangeSet) {
-        let Some((of, name, noted)) = self.begin_stream(store, from, stream, topic) else { return };
-        let (origin, held, given_up) = self.inbox.share(of, &name, topic, &noted, gone);
+        let Some(start) = self.begin_stream(store, from, stream, topic) else { return };
+        let (origin, held, given_up) = self.inbox.share(&start, gone);
         if let Some(session) = self.sessions.get_mut(&from) {
             self.inbox.set_reports_expired(&origin, session.wants_expired);
             session.streams.insert(stream, origin);
