@@ -50,7 +50,7 @@ impl Fake {
                     match request.mode {
                         Mode::Fetch | Mode::List => return Some(request),
                         Mode::Greet => self.end(&request),
-                        Mode::Cancel | Mode::Upload => {}
+                        Mode::Cancel | Mode::Upload | Mode::Follow => {}
                     }
                 }
                 Message::Kthxbai => return None,

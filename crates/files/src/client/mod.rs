@@ -6,13 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use pinnace_engine::{Context, PollTarget, SocketType};
 use pinnace_eventloop::{EventLoop, Handle};
 
-use crate::dialogue::fetch::Fetch;
+use crate::dialogue::fetch::{Fetch, Scope};
 pub use crate::dialogue::listing::Listed;
 use crate::dialogue::listing::Listing;
 use crate::dialogue::operation::Operation;
@@ -20,6 +20,7 @@ use crate::dialogue::requester::Limits;
 use crate::dialogue::upload::Upload;
 pub use crate::dialogue::{Event, Report};
 use crate::error::{Code, Error, FileError};
+pub use crate::transfer::mirror::Deletion;
 use crate::transfer::place::Place;
 use crate::tree::Folder;
 use crate::tree::disk::DiskFolder;
@@ -112,18 +113,32 @@ impl Client {
     /// Fetches a file or a directory with all below it. `path`: a virtual path of the server, such as `/data/a`.
     /// `to`: the file's name here, or a directory that it goes into; for a directory, the one that gets its content.
     pub fn get(&self, path: &str, to: &Path) -> Transfer {
-        self.fetch(path, Place::of_path(to))
+        self.fetch(path, Place::of_path(to), Scope::default())
+    }
+
+    /// Makes a directory here what `path` is at the server: as `get`, and what the server does not have is removed
+    /// here. Nothing is removed if the server's listing had an error, or was empty and `deletion` does not `force`.
+    pub fn mirror(&self, path: &str, to: &Path, deletion: Deletion) -> Transfer {
+        self.fetch(path, Place::of_path(to), Scope { follows: false, deletion: Some(deletion) })
+    }
+
+    /// Fetches a directory, and then what changes in it, until the transfer is cancelled. `deletion`: present if what
+    /// the server removes, or has removed while this client was away, is removed here too.
+    pub fn follow(&self, path: &str, to: &Path, deletion: Option<Deletion>) -> Transfer {
+        self.fetch(path, Place::of_path(to), Scope { follows: true, deletion })
     }
 
     /// As `get`, but discards what arrives once it is verified.
     pub fn discard(&self, path: &str) -> Transfer {
-        self.fetch(path, Ok(Place::Discarded))
+        self.fetch(path, Ok(Place::Discarded), Scope::default())
     }
 
-    fn fetch(&self, path: &str, place: Result<Place, FileError>) -> Transfer {
+    fn fetch(&self, path: &str, place: Result<Place, FileError>, scope: Scope) -> Transfer {
         let (events, received) = channel();
         match place {
-            Ok(place) => self.start(Box::new(Fetch::new(path.as_bytes(), place, events)), None, received),
+            Ok(place) => {
+                self.start(Box::new(Fetch::new(path.as_bytes(), place, scope, events)), None, received)
+            }
             Err(error) => self.failed(path, error),
         }
     }
@@ -202,6 +217,11 @@ impl Transfer {
     /// Waits for the next event. None: the transfer is over.
     pub fn next_event(&self) -> Option<Event> {
         self.events.recv().ok()
+    }
+
+    /// As `next_event`, but waits at most `time`. Errors: Timeout; Disconnected, the transfer is over.
+    pub fn next_event_within(&self, time: Duration) -> Result<Event, RecvTimeoutError> {
+        self.events.recv_timeout(time)
     }
 
     /// Waits until the transfer is over. Errors: it was not completed. Files that failed are in the report.

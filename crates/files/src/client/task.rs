@@ -80,7 +80,7 @@ impl Outlet for Wire {
 
 impl ClientTask {
     pub fn new(socket: Socket, endpoint: &str, settings: Settings) -> ClientTask {
-        let (greeting, failed, complaint, complaints, provider, mounts, offers) = Default::default();
+        let (greeting, failed, complaint, complaints, mounts, offers) = Default::default();
         ClientTask {
             wire: Wire(socket),
             endpoint: endpoint.to_owned(),
@@ -90,7 +90,8 @@ impl ClientTask {
             failed,
             complaint,
             complaints,
-            provider,
+            // The server follows nothing of what a client offers.
+            provider: Provider::new(Arc::new(|| {})),
             mounts,
             offers,
         }

@@ -9,9 +9,10 @@ use crate::error::{Code, Error, FileError};
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
 use crate::transfer::digest::Digest;
 use crate::transfer::incoming::Announced;
+use crate::transfer::mirror::Deletion;
 use crate::transfer::place::Place;
 use crate::tree::Kind;
-use crate::wire::{Entries, Form, Mode, Request};
+use crate::wire::{Change, Entries, Form, Mode, Request};
 
 /// The most names in a request, and their octets.
 const NAMES_MAX: usize = 1024;
@@ -20,9 +21,23 @@ const NAMES_BYTES_MAX: usize = 64 << 10;
 /// How often a file is fetched again that changes meanwhile.
 const CHANGES_MAX: u32 = 3;
 
+/// What is fetched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// What changes later is fetched too, until the fetch is cancelled.
+    pub follows: bool,
+    /// Present if what the source does not have is removed.
+    pub deletion: Option<Deletion>,
+}
+
 /// A fetch that is under way.
 pub struct Fetch {
     path: Vec<u8>,
+    scope: Scope,
+    /// The request for the names has not ended.
+    is_listing: bool,
+    /// The source has listed all, and `Event::Current` was not told yet.
+    is_listed: bool,
     arrivals: Arrivals,
     /// Names to be asked for, and their octets.
     names: Vec<Vec<u8>>,
@@ -35,20 +50,17 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    pub fn new(path: &[u8], place: Place, events: Sender<Event>) -> Fetch {
-        let (names, names_bytes, open, changed) = Default::default();
-        let (arrivals, reporter) = (Arrivals::new(path, place), Reporter::new(events));
-        Fetch { path: path.to_vec(), arrivals, names, names_bytes, open, changed, reporter }
+    pub fn new(path: &[u8], place: Place, scope: Scope, events: Sender<Event>) -> Fetch {
+        let (is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
+        let (arrivals, reporter) = (Arrivals::new(path, place, scope.deletion), Reporter::new(events));
+        let path = path.to_vec();
+        Fetch { path, scope, is_listing, is_listed, arrivals, names, names_bytes, open, changed, reporter }
     }
 
     fn finished(&mut self, name: &[u8], size: u64, digest: Digest) {
         self.reporter.report.files += 1;
         self.reporter.report.bytes += size;
-        self.reporter.tell(Event::Finished {
-            path: String::from_utf8_lossy(name).into_owned(),
-            size,
-            digest,
-        });
+        self.reporter.tell(Event::Finished { path: shown(name), size, digest });
     }
 
     fn ask(&mut self, asks: &mut Asks, request: Request) {
@@ -64,8 +76,11 @@ impl Fetch {
     fn on_begin(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> Result<(), FileError> {
         let (headers, filename) = (reply.headers, reply.burger.filename);
         if headers.kind == Some(Kind::Directory) {
-            self.arrivals.begin_tree()?;
-            self.ask(asks, Request::new(0, Mode::List, &self.path.clone()));
+            self.arrivals.begin_listing(filename)?;
+            (self.is_listing, self.is_listed) = (true, false);
+            if !self.scope.follows {
+                self.ask(asks, Request::new(0, Mode::List, &self.path.clone()));
+            }
             return Ok(());
         }
         let size = headers.size.unwrap_or(0);
@@ -76,7 +91,7 @@ impl Fetch {
             tag: headers.tag.clone(),
         };
         self.arrivals.begin_file(filename, announced)?;
-        self.reporter.tell(Event::Begun { path: String::from_utf8_lossy(filename).into_owned(), size });
+        self.reporter.tell(Event::Begun { path: shown(filename), size });
         Ok(())
     }
 
@@ -99,6 +114,11 @@ impl Fetch {
     fn on_failed(&mut self, reply: &Reply<'_>, asks: &mut Asks, settled: &mut u64) -> Result<(), FileError> {
         let (filename, error) = (reply.burger.filename, reply.failure());
         *settled += self.arrivals.give_up(filename);
+        self.arrivals.miss(filename);
+        if error.code == Code::NotFound && self.scope.follows {
+            // It was removed since it was listed, which is told too.
+            return Ok(());
+        }
         if error.code != Code::Changed {
             return Err(error);
         }
@@ -125,7 +145,6 @@ impl Fetch {
                 Err(error) => self.reporter.fail(entry.name, error),
             }
         }
-        self.ask_names(asks, NAMES_MAX);
         Ok(())
     }
 
@@ -155,22 +174,54 @@ impl Fetch {
         outcome
     }
 
-    /// Returns the settled octets.
-    fn end(&mut self) -> u64 {
-        let mut failed = Vec::new();
-        let settled = self.arrivals.end(|name, error| failed.push((name.to_vec(), error)));
+    /// All names are known.
+    fn on_listed(&mut self) -> Result<(), FileError> {
+        (self.is_listing, self.is_listed) = (false, true);
+        let reporter = &self.reporter;
+        self.arrivals.end_listing(|path| reporter.tell(Event::Removed { path: shown(path), here: true }))
+    }
+
+    /// The source has removed a path. If that is the path of the request, all that is here stays.
+    fn on_removed(&mut self, filename: &[u8], settled: &mut u64) -> Result<(), FileError> {
+        *settled += self.arrivals.give_up(filename);
+        let here = filename != self.path && self.arrivals.remove(filename)?;
+        self.reporter.tell(Event::Removed { path: shown(filename), here });
+        Ok(())
+    }
+
+    fn on_moved(&mut self, from: &[u8], to: &[u8]) -> Result<(), FileError> {
+        let here = self.arrivals.rename(from, to)?;
+        self.reporter.tell(Event::Moved { from: shown(from), to: shown(to), here });
+        Ok(())
+    }
+
+    /// Nothing is on its way: sets the attributes of directories. Returns the settled octets.
+    fn rest(&mut self) -> u64 {
+        let (mut failed, mut settled) = (Vec::new(), 0);
+        let report = |name: &[u8], error| failed.push((name.to_vec(), error));
+        match self.open {
+            0 => settled = self.arrivals.end(report),
+            _ => self.arrivals.set_directories(report),
+        }
         failed.into_iter().for_each(|(name, error)| self.reporter.fail(&name, error));
-        self.reporter.end();
+        if self.open == 0 {
+            self.reporter.end();
+        } else if std::mem::take(&mut self.is_listed) {
+            self.reporter.tell(Event::Current);
+        }
         settled
     }
 }
 
 impl Operation for Fetch {
     fn begin(&mut self, asks: &mut Asks) {
-        (self.open, self.names_bytes) = (0, 0);
+        (self.open, self.names_bytes, self.is_listing, self.is_listed) = (0, 0, false, false);
         self.names.clear();
         self.arrivals.reset();
         let path = self.path.clone();
+        if self.scope.follows {
+            return self.ask(asks, Request::new(0, Mode::Follow, &path));
+        }
         match self.arrivals.resume(&path) {
             Ok(Some(wanted)) => self.ask_parts(asks, wanted),
             // What is wrong with the place shows when the file begins.
@@ -180,26 +231,31 @@ impl Operation for Fetch {
 
     fn on_reply(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
         let mut settled = reply.burger.chunk.len() as u64;
-        let outcome = match reply.headers.form {
+        let (filename, headers) = (reply.burger.filename, reply.headers);
+        let outcome = match headers.form {
+            Form::Data if reply.burger.operation == Change::Delete => self.on_removed(filename, &mut settled),
             Form::Begin => self.on_begin(reply, asks),
             Form::Data => {
                 settled = self.on_data(reply, asks);
                 Ok(())
             }
             Form::List => self.on_list(reply.burger.chunk, asks),
+            Form::Listed => self.on_listed(),
+            Form::Moved => self.on_moved(&headers.from, filename),
             Form::Pack => self.on_pack(reply.burger.chunk),
             Form::Failed => self.on_failed(reply, asks, &mut settled),
             Form::End => {
                 self.open = self.open.saturating_sub(1);
-                self.ask_names(asks, 1);
                 Ok(())
             }
         };
         if let Err(error) = outcome {
-            self.reporter.fail(reply.burger.filename, error);
+            self.reporter.fail(filename, error);
         }
-        if self.open == 0 {
-            settled += self.end();
+        self.ask_names(asks, if self.is_listing { NAMES_MAX } else { 1 });
+        // The request that follows the path does not end.
+        if self.open == 0 || (self.open == 1 && self.scope.follows && !self.is_listing) {
+            settled += self.rest();
         }
         settled
     }
@@ -214,4 +270,8 @@ impl Operation for Fetch {
         self.reporter.tell(Event::Aborted(error));
         settled
     }
+}
+
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
 }

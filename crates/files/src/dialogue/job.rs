@@ -5,13 +5,15 @@ use std::vec::IntoIter;
 
 use pinnace_engine::Body;
 
-use super::mounts::Mounts;
+use super::changes::Wake;
+use super::follow::{Follow, Followed};
+use super::mounts::{Mount, Mounts};
 use super::provider::{failure, reply};
 use super::walk::{Found, Walk};
 use crate::error::{Code, FileError};
 use crate::transfer::outgoing::OutgoingFile;
 use crate::tree::{Attributes, Directory, Folder, Kind, Source, TreePath};
-use crate::wire::{Cheezburger, Entry, Form, Headers, Mode, Request, put_entry};
+use crate::wire::{Change, Cheezburger, Entry, Form, Headers, Message, Mode, Request, put_entry};
 
 /// The octets of a chunk if the client does not choose, and the most that it may choose.
 pub const CHUNK_BYTES: u64 = 256 << 10;
@@ -28,6 +30,8 @@ pub enum Step {
     Told(Vec<u8>),
     /// The client has granted too little credit.
     NoCredit,
+    /// There is nothing to tell until something changes.
+    Nothing,
     /// The last frame of the request.
     Done(Vec<u8>),
 }
@@ -45,7 +49,9 @@ pub struct Job {
 }
 
 enum Work {
-    List(Walk),
+    /// None: all is listed.
+    List(Option<Walk>),
+    Follow(Box<Follow>),
     Files(Box<Files>),
 }
 
@@ -70,21 +76,23 @@ struct Opened {
 }
 
 impl Job {
-    pub fn new(request: &Request, mounts: &Mounts) -> Result<Job, FileError> {
+    /// `wake` is called when a job that follows a path may have something to tell.
+    pub fn new(request: &Request, mounts: &Mounts, wake: &Wake) -> Result<Job, FileError> {
         let (mount, base) = mounts.resolve(&request.path)?;
         let folder = mount.folder.clone();
         let mut next = None;
         let work = match request.mode {
-            Mode::List => Work::List(match base.split_last() {
+            Mode::Follow => Work::Follow(Box::new(follow(mount, base, wake)?)),
+            Mode::List => Work::List(Some(match base.split_last() {
                 Some((parent, name)) if kind_of(&*folder, &base)? != Kind::Directory => {
                     Walk::of_one(&*folder.directory(&parent)?, name)?
                 }
-                _ => Walk::new(folder.directory(&base)?)?,
-            }),
+                _ => Walk::new(folder.directory(&base)?, b"")?,
+            })),
             _ => {
                 let names = match request.names.is_empty() {
                     true if kind_of(&*folder, &base)? == Kind::Directory => {
-                        next = Some(directory_begins(request));
+                        next = Some(directory_begins(request.number, &request.path));
                         Vec::new()
                     }
                     true => vec![Vec::new()],
@@ -112,7 +120,7 @@ impl Job {
             return Step::Told(frame);
         }
         match &self.work {
-            Work::List(_) => self.list(sequence, left),
+            Work::List(_) | Work::Follow(_) => self.list(sequence, left),
             Work::Files(_) => self.send(sequence, left),
         }
     }
@@ -142,26 +150,64 @@ impl Job {
         }
         let mut frame = self.begin_entries(sequence, Form::List);
         let (head, most) = (frame.len(), left.min(self.chunk) as usize);
-        let Work::List(walk) = &mut self.work else { return Step::NoCredit };
         // The last entry may exceed the credit.
         while frame.len() - head < most {
-            match walk.next(&mut frame) {
-                Found::Entry => self.files += 1,
-                Found::Failed(name, error) => {
-                    self.next = Some(failure(self.request, &filename_of(&self.path, &name), &error));
+            let told = match &mut self.work {
+                Work::List(None) => Followed::Found(Found::Nothing),
+                Work::List(Some(walk)) => Followed::Found(walk.next(&mut frame)),
+                Work::Follow(follow) => follow.next(&mut frame),
+                Work::Files(_) => return Step::NoCredit,
+            };
+            let told = match (&mut self.work, told) {
+                (Work::List(walk @ Some(_)), Followed::Found(Found::Nothing)) => {
+                    *walk = None;
+                    Followed::Listed(Vec::new())
+                }
+                (_, told) => told,
+            };
+            match self.tell(told) {
+                Some(next) => {
+                    self.next = next;
                     break;
                 }
-                Found::Nothing => break,
+                None => self.files += 1,
             }
         }
-        match (frame.len() > head, self.next.take()) {
-            (true, failed) => {
-                self.next = failed;
+        match (frame.len() > head, self.next.take(), &self.work) {
+            (true, next, _) => {
+                self.next = next;
                 finish_entries(frame, head)
             }
-            (false, Some(failed)) => Step::Told(failed),
-            (false, None) => self.end(),
+            (false, Some(next), _) => Step::Told(next),
+            (false, None, Work::Follow(_)) => Step::Nothing,
+            (false, None, _) => self.end(),
         }
+    }
+
+    /// What ends a chunk of entries, with the frame that follows it. None: an entry was appended.
+    fn tell(&self, told: Followed) -> Option<Option<Vec<u8>>> {
+        let path = |name: &[u8]| filename_of(&self.path, name);
+        let request = Some(self.request);
+        Some(match told {
+            Followed::Found(Found::Entry) => return None,
+            Followed::Found(Found::Nothing) => None,
+            Followed::Found(Found::Failed(name, error)) => Some(failure(self.request, &path(&name), &error)),
+            Followed::Begin(name) => Some(directory_begins(self.request, &path(&name))),
+            Followed::Listed(name) => {
+                let headers = Headers { request, form: Form::Listed, ..Headers::default() };
+                Some(reply(&path(&name), &headers))
+            }
+            Followed::Moved { from, to } => {
+                let headers = Headers { request, form: Form::Moved, from: path(&from), ..Headers::default() };
+                Some(reply(&path(&to), &headers))
+            }
+            Followed::Gone(name) => {
+                let headers = Headers { request, ..Headers::default() }.write();
+                let name = path(&name);
+                let burger = Cheezburger::new(0, &name, headers.hash());
+                Some(Message::Cheezburger(Cheezburger { operation: Change::Delete, ..burger }).to_frame())
+            }
+        })
     }
 
     fn send(&mut self, sequence: u64, left: u64) -> Step {
@@ -268,15 +314,28 @@ fn kind_of(folder: &dyn Folder, path: &TreePath) -> Result<Kind, FileError> {
     }
 }
 
-/// Tells that the path of a request is a directory, which is listed and not fetched.
-fn directory_begins(request: &Request) -> Vec<u8> {
+/// Tells that a path is a directory, which is listed and not fetched.
+fn directory_begins(request: u32, path: &[u8]) -> Vec<u8> {
     let headers = Headers {
-        request: Some(request.number),
+        request: Some(request),
         form: Form::Begin,
         kind: Some(Kind::Directory),
         ..Headers::default()
     };
-    reply(&request.path, &headers)
+    reply(path, &headers)
+}
+
+/// Begins to follow a path, which may not exist yet. Errors: it is no directory; its folder cannot be watched.
+fn follow(mount: &Mount, base: TreePath, wake: &Wake) -> Result<Follow, FileError> {
+    let changes = mount.changes.as_ref();
+    let changes = changes.ok_or_else(|| FileError::new(Code::Invalid, "this folder is not watched"))?;
+    match kind_of(&*mount.folder, &base) {
+        Ok(Kind::Directory) => {}
+        Err(error) if error.code == Code::NotFound => {}
+        Ok(_) => return Err(FileError::new(Code::Invalid, "only directories can be followed")),
+        Err(error) => return Err(error),
+    }
+    Ok(Follow::new(mount.folder.clone(), changes.subscribe(base, wake.clone())?))
 }
 
 /// Writes the length of the entries behind a frame's head.

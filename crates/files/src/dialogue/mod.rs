@@ -5,11 +5,14 @@
 //! | --- | --- |
 //! | `provider` | the requests that are served, as far as there is credit |
 //! | `mounts`, `job`, `walk` | the folders behind virtual paths; one request; one listing |
+//! | `changes`, `follow` | what changes in a folder, and its subscribers; a request that tells changes |
 //! | `requester` | own requests, and the credit that is granted |
 //! | `operation` | what requests belong to; `fetch`, `listing`, `upload`: the kinds |
 //! | `window` | how much credit |
 
+pub mod changes;
 pub mod fetch;
+mod follow;
 mod job;
 pub mod listing;
 pub mod mounts;
@@ -38,6 +41,12 @@ pub enum Event {
     Progress { bytes: u64 },
     /// A file is whole and in its place.
     Finished { path: String, size: u64, digest: Digest },
+    /// The source no longer has a path. `here`: it was removed here too.
+    Removed { path: String, here: bool },
+    /// The source has moved a path. `here`: it was moved here too.
+    Moved { from: String, to: String, here: bool },
+    /// Of a path that is followed: all that the source had is here.
+    Current,
     /// A file failed; the others go on.
     Failed { path: String, error: FileError },
     /// The transfer is complete.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::changes::Changes;
 use crate::error::{Code, FileError};
 use crate::tree::{Folder, TreePath};
 
@@ -13,6 +14,8 @@ pub struct Mount {
     pub folder: Arc<dyn Folder>,
     /// Clients may upload to it.
     pub is_writable: bool,
+    /// Present if clients may follow its paths.
+    pub changes: Option<Arc<Changes>>,
 }
 
 /// The mounts of a server.
@@ -28,10 +31,15 @@ impl Mounts {
         if self.0.iter().any(|mount| mount.alias == alias) {
             return Err(FileError::new(Code::Invalid, "two folders have the same alias"));
         }
-        self.0.push(Mount { alias, folder, is_writable });
+        self.0.push(Mount { alias, folder, is_writable, changes: None });
         // The longest alias that matches is to be found first.
         self.0.sort_by_key(|mount| std::cmp::Reverse(mount.alias.len()));
         Ok(())
+    }
+
+    /// Lets clients follow the paths of all folders.
+    pub fn watch(&mut self, changes: impl Fn(&Arc<dyn Folder>) -> Arc<Changes>) {
+        self.0.iter_mut().for_each(|mount| mount.changes = Some(changes(&mount.folder)));
     }
 
     /// Removes the folder of an alias.
@@ -64,12 +72,20 @@ fn no_slash() -> FileError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::Directory;
+    use crate::tree::{Directory, Hint, Watch};
 
     struct Nothing;
 
     impl Folder for Nothing {
         fn directory(&self, _: &TreePath) -> Result<Box<dyn Directory>, FileError> {
+            Err(no_slash())
+        }
+
+        fn rename(&self, _: &TreePath, _: &TreePath) -> Result<(), FileError> {
+            Err(no_slash())
+        }
+
+        fn watch(&self, _: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
             Err(no_slash())
         }
     }

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use pinnace_engine::Body;
 use pinnace_stream::SenderCredit;
 
+use super::changes::Wake;
 use super::job::{Job, Step};
 use super::mounts::Mounts;
 use crate::error::{Code, FileError};
@@ -29,7 +30,7 @@ pub trait Outlet {
 pub enum Turn {
     /// There is more to send.
     More,
-    /// Nothing to send until the next frame arrives.
+    /// Nothing to send until the next frame arrives, or something changes.
     Idle,
     /// The connection has no room; try again later.
     Blocked,
@@ -37,6 +38,7 @@ pub enum Turn {
 
 /// The requests that are served, and the frames that wait.
 pub struct Provider {
+    wake: Wake,
     credit: SenderCredit,
     granted: u64,
     jobs: VecDeque<Job>,
@@ -47,17 +49,24 @@ pub struct Provider {
     sent: u64,
 }
 
-impl Default for Provider {
-    fn default() -> Provider {
-        let credit = SenderCredit::new(CREDIT_MAX);
-        Provider { credit, granted: 0, jobs: VecDeque::new(), unsent: VecDeque::new(), sequence: 0, sent: 0 }
-    }
-}
-
 impl Provider {
+    /// `wake` is called when something changes that is to be told, by any thread: a turn is due.
+    pub fn new(wake: Wake) -> Provider {
+        Provider {
+            wake,
+            credit: SenderCredit::new(CREDIT_MAX),
+            granted: 0,
+            jobs: VecDeque::new(),
+            unsent: VecDeque::new(),
+            sequence: 0,
+            sent: 0,
+        }
+    }
+
     /// Forgets all requests and credit. Frames that wait are sent still.
     pub fn reset(&mut self) {
-        *self = Provider { unsent: std::mem::take(&mut self.unsent), sent: self.sent, ..Provider::default() };
+        let (unsent, sent) = (std::mem::take(&mut self.unsent), self.sent);
+        *self = Provider { unsent, sent, ..Provider::new(self.wake.clone()) };
     }
 
     pub fn on_nom(&mut self, credit: u64) {
@@ -71,10 +80,10 @@ impl Provider {
             Mode::Cancel => return self.jobs.retain(|job| job.request() != request.number),
             Mode::Upload => return,
             Mode::Greet => return self.end_request(request),
-            Mode::Fetch | Mode::List => self.say(&Message::IcanhazOk),
+            Mode::Fetch | Mode::List | Mode::Follow => self.say(&Message::IcanhazOk),
         }
         let job = match self.jobs.len() < REQUESTS_MAX {
-            true => Job::new(request, mounts),
+            true => Job::new(request, mounts, &self.wake),
             false => Err(FileError::new(Code::Limit, "more than 64 requests at once")),
         };
         match job {
@@ -128,7 +137,7 @@ impl Provider {
                     self.unsent.push_back(frame);
                 }
                 Step::Told(frame) | Step::Done(frame) => self.push(frame),
-                Step::NoCredit => continue,
+                Step::NoCredit | Step::Nothing => continue,
             }
             return if self.flush(outlet) { Turn::More } else { Turn::Blocked };
         }

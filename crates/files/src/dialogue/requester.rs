@@ -9,7 +9,8 @@ use super::window::{Nom, WINDOW_MAX_BYTES, Window};
 use crate::error::Error;
 use crate::wire::{Cheezburger, Form, Headers, Message, Mode, Request};
 
-/// The most requests that the other side has at once. Each may hold a block's credit, so they are few.
+/// The most requests that the other side has at once, without those that follow a path or upload. Each may hold a
+/// block's credit, so they are few.
 const REQUESTS_MAX: usize = 4;
 
 /// How much the other side may send.
@@ -36,8 +37,8 @@ pub struct Requester {
     /// When the round trip's measurement began, if it has not ended.
     pinged_at: Option<Instant>,
     operations: BTreeMap<u64, Box<dyn Operation>>,
-    /// The operation of each request that has not ended.
-    requests: HashMap<u32, u64>,
+    /// The requests that have not ended: the operation of each, and whether it lasts as long as that wants.
+    requests: HashMap<u32, (u64, bool)>,
     last_request: u32,
     /// Requests that are not sent yet, and their operations.
     waiting: VecDeque<(u64, Request)>,
@@ -106,7 +107,7 @@ impl Requester {
     }
 
     pub fn cancel(&mut self, operation: u64) {
-        let own = self.requests.iter().filter(|(_, of)| **of == operation).map(|(number, _)| *number);
+        let own = self.requests.iter().filter(|(_, of)| of.0 == operation).map(|(number, _)| *number);
         for number in own.collect::<Vec<u32>>() {
             self.requests.remove(&number);
             self.frames.push(Request::new(number, Mode::Cancel, b"/").to_frame());
@@ -152,7 +153,7 @@ impl Requester {
     /// Returns the octets that are settled; None: it replies to nothing.
     fn on_reply(&mut self, reply: &Reply<'_>) -> Option<u64> {
         let number = reply.headers.request?;
-        let operation = self.requests.get(&number).copied()?;
+        let (operation, _) = self.requests.get(&number).copied()?;
         if reply.headers.form == Form::End {
             self.requests.remove(&number);
         }
@@ -173,13 +174,14 @@ impl Requester {
 
     /// Sends requests as far as the other side may have them at once.
     fn send_requests(&mut self) {
-        while self.is_open && self.requests.len() < REQUESTS_MAX {
+        while self.is_open && self.requests.values().filter(|(_, lasts)| !lasts).count() < REQUESTS_MAX {
             let Some((operation, mut request)) = self.waiting.pop_front() else { return };
             if !self.operations.contains_key(&operation) {
                 continue;
             }
             (request.number, request.chunk) = (self.next_number(), self.limits.chunk);
-            self.requests.insert(request.number, operation);
+            let lasts = matches!(request.mode, Mode::Follow | Mode::Upload);
+            self.requests.insert(request.number, (operation, lasts));
             self.frames.push(request.to_frame());
         }
     }

@@ -1,7 +1,7 @@
 //! Walks a tree, a chunk of entries at a time.
 
 use crate::error::{Code, FileError};
-use crate::tree::{DEPTH_MAX, Directory, Kind, Names};
+use crate::tree::{DEPTH_MAX, Directory, Kind, Names, is_part};
 use crate::wire::{Entry, put_entry};
 
 /// A walk that is under way.
@@ -20,21 +20,22 @@ struct Level {
     name_len: usize,
 }
 
-/// What a walk found.
+/// What there is to tell.
 pub enum Found {
     /// An entry was appended.
     Entry,
     /// A name that cannot be listed, and why.
     Failed(Vec<u8>, FileError),
-    /// All was listed.
+    /// Nothing more.
     Nothing,
 }
 
 impl Walk {
-    /// Begins below a directory.
-    pub fn new(directory: Box<dyn Directory>) -> Result<Walk, FileError> {
+    /// Begins below a directory, whose name below the request's path is `name`.
+    pub fn new(directory: Box<dyn Directory>, name: &[u8]) -> Result<Walk, FileError> {
         let names = directory.names()?;
-        Ok(Walk { stack: vec![Level { directory, names, name_len: 0 }], name: Vec::new(), single: None })
+        let stack = vec![Level { directory, names, name_len: name.len() }];
+        Ok(Walk { stack, name: name.to_vec(), single: None })
     }
 
     /// Lists a path that is no directory, by an entry without a name. `directory`: the one that has it.
@@ -60,6 +61,7 @@ impl Walk {
                     self.stack.pop();
                     return Found::Failed(self.name.clone(), error);
                 }
+                Some(Ok(name)) if is_part(&name) => {}
                 Some(Ok(name)) => {
                     if !self.name.is_empty() {
                         self.name.push(b'/');
@@ -92,7 +94,12 @@ impl Walk {
 }
 
 /// Appends the entry of a name in a directory, which the client knows as `shown`.
-fn put(into: &mut Vec<u8>, directory: &dyn Directory, name: &[u8], shown: &[u8]) -> Result<Kind, FileError> {
+pub fn put(
+    into: &mut Vec<u8>,
+    directory: &dyn Directory,
+    name: &[u8],
+    shown: &[u8],
+) -> Result<Kind, FileError> {
     let attributes = directory.attributes(name)?;
     let target = match attributes.kind {
         Kind::Link => directory.read_link(name)?,

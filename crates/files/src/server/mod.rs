@@ -4,23 +4,26 @@
 //! then it goes to the end of the queue. So clients take turns, and a slow disk holds up one worker at most.
 
 mod session;
+mod watch;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Body, Context, Frame, Outgoing, PollTarget, Socket, SocketType};
 use pinnace_eventloop::{Doorbell, EventLoop, Next, Task};
 
+use crate::dialogue::changes::Wake;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::provider::{Outlet, Turn};
 use crate::error::Error;
 use crate::tree::disk::DiskFolder;
 use crate::wire::Message;
 use session::Session;
+use watch::Watchers;
 
 /// The most octets of a frame from a client.
 const FRAME_MAX: u64 = 2 << 20;
@@ -32,6 +35,10 @@ const FRAMES: usize = 64;
 const UNSENT_MAX: u64 = 128 << 20;
 /// How often a session tries again whose connection has no room.
 const RETRY: Duration = Duration::from_millis(2);
+/// How long a file that is followed may not have been written.
+const QUIET: Duration = Duration::from_secs(1);
+/// How often folders are listed again that cannot be watched.
+const RESCAN: Duration = Duration::from_secs(10);
 /// Frames that are received in one turn of the loop.
 const TURN: usize = 256;
 
@@ -44,6 +51,8 @@ pub struct ServerBuilder {
     mounts: Mounts,
     endpoints: Vec<String>,
     workers: usize,
+    quiet: Duration,
+    rescan: Duration,
 }
 
 /// A running server; it ends when this is dropped.
@@ -51,6 +60,7 @@ pub struct Server {
     endpoints: Vec<String>,
     core: Arc<Core>,
     workers: Vec<JoinHandle<()>>,
+    watchers: Watchers,
     task: Option<pinnace_eventloop::Handle<Receiver>>,
     /// Dropped after the task.
     _events: EventLoop<Receiver>,
@@ -88,6 +98,20 @@ impl ServerBuilder {
         self
     }
 
+    /// Clients that follow a path are told of a file when its writer closes it, or when it was not written for this
+    /// time [default: 1 s].
+    pub fn quiet(mut self, time: Duration) -> ServerBuilder {
+        self.quiet = time;
+        self
+    }
+
+    /// How often everything is listed again for clients that follow a path if the system watches no more directories
+    /// [default: 10 s].
+    pub fn rescan(mut self, interval: Duration) -> ServerBuilder {
+        self.rescan = interval.max(Duration::from_millis(10));
+        self
+    }
+
     /// Starts the server. Errors: those of bind.
     pub fn start(self) -> Result<Server, Error> {
         let context = Context::new()?;
@@ -111,9 +135,13 @@ impl ServerBuilder {
         }
         let slot = events.slot();
         slot.interest().add(PollTarget::Socket(socket), ())?;
-        let core = Arc::new(Core {
+        let watchers = Watchers::default();
+        let mut mounts = self.mounts;
+        mounts.watch(|folder| watchers.changes_of(folder, self.quiet, self.rescan));
+        let core = Arc::new_cyclic(|own| Core {
+            own: own.clone(),
             socket,
-            mounts: self.mounts,
+            mounts,
             sessions: Mutex::default(),
             runnable: Mutex::default(),
             wake: Condvar::new(),
@@ -129,14 +157,20 @@ impl ServerBuilder {
         });
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
         let task = Some(slot.run(Receiver { core: core.clone(), retry_at: None }));
-        Ok(Server { endpoints, core, workers, task, _events: events, _context: context })
+        Ok(Server { endpoints, core, workers, watchers, task, _events: events, _context: context })
     }
 }
 
 impl Server {
     pub fn builder() -> ServerBuilder {
         let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 16);
-        ServerBuilder { mounts: Mounts::default(), endpoints: Vec::new(), workers }
+        ServerBuilder {
+            mounts: Mounts::default(),
+            endpoints: Vec::new(),
+            workers,
+            quiet: QUIET,
+            rescan: RESCAN,
+        }
     }
 
     /// Where it listens, with the ports that the system chose.
@@ -158,12 +192,14 @@ impl Drop for Server {
         for worker in self.workers.drain(..) {
             let _ = worker.join();
         }
+        self.watchers.stop();
         let _ = self.core.socket.close();
     }
 }
 
 /// What the server's threads share.
 struct Core {
+    own: Weak<Core>,
     socket: Socket,
     mounts: Mounts,
     /// By the routing id.
@@ -198,6 +234,8 @@ struct Inbox {
     is_overfull: bool,
     /// It stands in the queue, has its turn, or is blocked.
     is_scheduled: bool,
+    /// There is something to tell the client since its turn began.
+    is_woken: bool,
 }
 
 impl Core {
@@ -229,6 +267,7 @@ impl Core {
             let mut inbox = lock(&client.inbox);
             let count = inbox.frames.len().min(FRAMES);
             let frames: Vec<Body> = inbox.frames.drain(..count).collect();
+            inbox.is_woken = false;
             inbox.bytes -= frames.iter().map(|frame| frame.len()).sum::<usize>();
             (frames, inbox.is_overfull)
         };
@@ -252,7 +291,7 @@ impl Core {
             }
             Some(Turn::Idle) => {
                 let mut inbox = lock(&client.inbox);
-                inbox.is_scheduled = !inbox.frames.is_empty();
+                inbox.is_scheduled = !inbox.frames.is_empty() || inbox.is_woken;
                 if inbox.is_scheduled {
                     drop(inbox);
                     self.schedule(client);
@@ -260,6 +299,21 @@ impl Core {
             }
             None => self.end_session(client),
         }
+    }
+
+    /// Gives a client a turn when it is called.
+    fn waker_of(&self, peer: &Weak<Peer>) -> Wake {
+        let (core, peer) = (self.own.clone(), peer.clone());
+        Arc::new(move || {
+            let (Some(core), Some(peer)) = (core.upgrade(), peer.upgrade()) else { return };
+            let mut inbox = lock(&peer.inbox);
+            inbox.is_woken = true;
+            let was_scheduled = std::mem::replace(&mut inbox.is_scheduled, true);
+            drop(inbox);
+            if !was_scheduled {
+                core.schedule(peer);
+            }
+        })
     }
 
     /// Removes a client, unless it has sent more meanwhile: that may be a greeting.
@@ -277,8 +331,10 @@ impl Core {
         // Held until the frame is in the inbox, so that the session does not end before.
         let mut sessions = lock(&self.sessions);
         let client = sessions.entry(id).or_insert_with_key(|id| {
-            let (inbox, session) = Default::default();
-            Arc::new(Peer { id: id.clone(), inbox, session })
+            Arc::new_cyclic(|peer| {
+                let session = Mutex::new(Session::new(self.waker_of(peer)));
+                Peer { id: id.clone(), inbox: Mutex::default(), session }
+            })
         });
         let client = client.clone();
         let mut inbox = lock(&client.inbox);

@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use crate::dialogue::Event;
-use crate::dialogue::fetch::Fetch;
+use crate::dialogue::changes::Wake;
+use crate::dialogue::fetch::{Fetch, Scope};
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::provider::{Outlet, Provider, Turn, failure, reply};
 use crate::dialogue::requester::{Limits, Requester};
@@ -24,14 +25,14 @@ pub struct Session {
     uploads: Vec<(Request, Receiver<Event>)>,
 }
 
-impl Default for Session {
-    fn default() -> Session {
-        let (has_greeted, is_over, provider, uploads) = Default::default();
-        Session { has_greeted, is_over, provider, requester: Requester::new(Limits::default()), uploads }
-    }
-}
-
 impl Session {
+    /// `wake` is called when the client is to be told something: a turn is due.
+    pub fn new(wake: Wake) -> Session {
+        let (has_greeted, is_over, uploads) = Default::default();
+        let (provider, requester) = (Provider::new(wake), Requester::new(Limits::default()));
+        Session { has_greeted, is_over, provider, requester, uploads }
+    }
+
     /// Handles a frame of the client.
     pub fn on_frame(&mut self, frame: &[u8], mounts: &Mounts) {
         match Message::read(frame) {
@@ -88,7 +89,8 @@ impl Session {
         }
         let (events, received) = channel();
         let place = Place::At { folder: mount.folder.clone(), path };
-        self.requester.start(u64::from(request.number), Box::new(Fetch::new(&request.source, place, events)));
+        let fetch = Fetch::new(&request.source, place, Scope::default(), events);
+        self.requester.start(u64::from(request.number), Box::new(fetch));
         self.requester.open(Instant::now());
         self.uploads.push((request.clone(), received));
         Ok(())

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::digest::{BLOCK, Digest};
 use super::incoming::{Announced, IncomingFile, Part, has_part};
+use super::mirror::Deletion;
 use super::place::{Place, TreeTarget};
 use crate::error::{Code, FileError};
 use crate::tree::Directory;
@@ -18,6 +19,7 @@ pub struct Arrivals {
     /// The path of the request, without a slash at its end.
     path: Vec<u8>,
     place: Place,
+    deletion: Option<Deletion>,
     tree: Option<TreeTarget>,
     /// Files that arrive, by the sender's path.
     current: HashMap<Vec<u8>, Current>,
@@ -60,9 +62,10 @@ pub enum News {
 }
 
 impl Arrivals {
-    pub fn new(path: &[u8], place: Place) -> Arrivals {
+    pub fn new(path: &[u8], place: Place, deletion: Option<Deletion>) -> Arrivals {
         let (tree, current, prepared) = Default::default();
-        Arrivals { path: path.strip_suffix(b"/").unwrap_or(path).to_vec(), place, tree, current, prepared }
+        let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
+        Arrivals { path, place, deletion, tree, current, prepared }
     }
 
     /// Forgets what is under way. What has arrived stays on the disk.
@@ -72,9 +75,14 @@ impl Arrivals {
         self.prepared.clear();
     }
 
-    /// The path of the request is a directory.
-    pub fn begin_tree(&mut self) -> Result<(), FileError> {
-        self.tree = Some(TreeTarget::new(self.place.of_tree()?));
+    /// A directory is listed: the path of the request, or one below it.
+    pub fn begin_listing(&mut self, filename: &[u8]) -> Result<(), FileError> {
+        let is_root = filename.strip_suffix(b"/").unwrap_or(filename) == self.path;
+        let base = if is_root { TreePath::default() } else { below(&self.path, filename)? };
+        if is_root {
+            self.tree = Some(TreeTarget::new(self.place.of_tree()?, self.deletion));
+        }
+        self.tree()?.begin_listing(base);
         Ok(())
     }
 
@@ -104,9 +112,41 @@ impl Arrivals {
         let Some(tree) = &mut self.tree else {
             return self.place.of_file(filename.rsplit(|octet| *octet == b'/').next().unwrap_or_default());
         };
-        let below = filename.strip_prefix(&self.path[..]).and_then(|name| name.strip_prefix(b"/"));
-        let below = below.ok_or_else(|| FileError::new(Code::Invalid, "a file that was not asked for"))?;
-        tree.place_of(&TreePath::parse(below)?)
+        tree.place_of(&below(&self.path, filename)?)
+    }
+
+    fn tree(&mut self) -> Result<&mut TreeTarget, FileError> {
+        self.tree.as_mut().ok_or_else(|| FileError::new(Code::Invalid, "no directory has begun"))
+    }
+
+    /// A file of the source failed, perhaps before it was listed.
+    pub fn miss(&mut self, filename: &[u8]) {
+        let below = below(&self.path, filename).unwrap_or_default();
+        self.tree.iter_mut().for_each(|tree| tree.miss(&below));
+    }
+
+    /// The listing is complete. Reports each path that is removed here, as the source's.
+    pub fn end_listing(&mut self, mut removed: impl FnMut(&[u8])) -> Result<(), FileError> {
+        let base = self.path.clone();
+        let report = |path: &TreePath| removed(&[&base, &b"/"[..], path.as_bytes()].concat());
+        self.tree.as_mut().map_or(Ok(()), |tree| tree.end_listing(report))
+    }
+
+    /// The source has removed a path. Returns true if it is removed here too.
+    pub fn remove(&mut self, filename: &[u8]) -> Result<bool, FileError> {
+        let path = below(&self.path, filename)?;
+        self.tree()?.remove(&path)
+    }
+
+    /// The source has moved a path. Returns true if it is moved here too.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<bool, FileError> {
+        let (from, to) = (below(&self.path, from)?, below(&self.path, to)?);
+        self.tree()?.rename(&from, &to)
+    }
+
+    /// Sets the attributes of directories, and reports failures.
+    pub fn set_directories(&mut self, mut report: impl FnMut(&[u8], FileError)) {
+        self.tree.iter_mut().for_each(|tree| tree.finish(|path, error| report(path.as_bytes(), error)));
     }
 
     /// Writes a chunk. Returns how many octets are settled by it, and what became of the file.
@@ -217,9 +257,8 @@ impl Arrivals {
             settled += current.file.unrecorded();
             report(&name, FileError::new(Code::Invalid, "the sender ended before the file did"));
         }
-        if let Some(mut tree) = self.tree.take() {
-            tree.finish(|path, error| report(path.as_bytes(), error));
-        }
+        self.set_directories(report);
+        self.tree = None;
         settled
     }
 
@@ -227,4 +266,10 @@ impl Arrivals {
     pub fn unsettled(&self) -> u64 {
         self.current.values().map(|current| current.file.unrecorded()).sum()
     }
+}
+
+/// The path of a file below the request's path. Error: Invalid, it is none.
+fn below(path: &[u8], filename: &[u8]) -> Result<TreePath, FileError> {
+    let below = filename.strip_prefix(path).and_then(|name| name.strip_prefix(b"/"));
+    TreePath::parse(below.ok_or_else(|| FileError::new(Code::Invalid, "a file that was not asked for"))?)
 }

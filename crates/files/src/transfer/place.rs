@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::digest::Digest;
 use super::incoming::part_name;
+use super::mirror::{self, Deletion, Mirror};
 use crate::error::{Code, FileError};
 use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
-use crate::tree::{Directory, Folder, Kind, TreePath};
+use crate::tree::{Attributes, Directory, Folder, Hint, Kind, TreePath, Watch};
 use crate::wire::Entry;
 
 /// Where files go.
@@ -83,11 +84,21 @@ impl Folder for Below {
     fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
         self.folder.directory(&self.base.join(path.as_bytes())?)
     }
+
+    fn rename(&self, from: &TreePath, to: &TreePath) -> Result<(), FileError> {
+        self.folder.rename(&self.base.join(from.as_bytes())?, &self.base.join(to.as_bytes())?)
+    }
+
+    fn watch(&self, _: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
+        Err(FileError::new(Code::Invalid, "a place of a transfer is not watched"))
+    }
 }
 
 /// A tree that is filled.
 pub struct TreeTarget {
     folder: Box<dyn Folder>,
+    /// Present if what the source does not have is removed.
+    mirror: Option<Mirror>,
     /// The directory of the last name.
     last: Option<(TreePath, Box<dyn Directory>)>,
     /// Directories, whose attributes are set in the end.
@@ -95,8 +106,8 @@ pub struct TreeTarget {
 }
 
 impl TreeTarget {
-    pub fn new(folder: Box<dyn Folder>) -> TreeTarget {
-        TreeTarget { folder, last: None, directories: Vec::new() }
+    pub fn new(folder: Box<dyn Folder>, deletion: Option<Deletion>) -> TreeTarget {
+        TreeTarget { folder, mirror: deletion.map(Mirror::new), last: None, directories: Vec::new() }
     }
 
     /// The directory of a path, and the name in it.
@@ -119,33 +130,53 @@ impl TreeTarget {
     /// Makes directories and links. Returns true if it is a file that differs from what is here.
     pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<bool, FileError> {
         let path = TreePath::parse(entry.name)?;
+        if let Some(mirror) = &mut self.mirror {
+            mirror.add(path.as_bytes());
+        }
         let (parent, name) = split(&path)?;
+        let mut own = self.directory_of(parent.clone())?.attributes(name).ok();
+        let is_directory = |kind| kind == Kind::Directory;
+        if own.as_ref().is_some_and(|own| is_directory(own.kind) != is_directory(entry.kind)) {
+            self.make_way(&path)?;
+            own = None;
+        }
         let directory = self.directory_of(parent)?;
-        let own = directory.attributes(name);
         match entry.kind {
             Kind::Directory => {
-                match own {
-                    Ok(own) if own.kind == Kind::Directory => {}
-                    Ok(_) => return Err(FileError::new(Code::Denied, "a file is in the way of a directory")),
-                    Err(_) => directory.make_directory(name, entry.mode & 0o777)?,
+                if own.is_none() {
+                    directory.make_directory(name, entry.mode & 0o777)?;
                 }
                 self.directories.push((path, entry.mtime_ns, entry.mode & 0o777));
             }
             Kind::Link => {
-                let is_same = own.is_ok_and(|own| own.kind == Kind::Link)
+                let is_same = own.is_some_and(|own| own.kind == Kind::Link)
                     && directory.read_link(name).is_ok_and(|target| target == entry.target);
                 if !is_same {
                     directory.make_link(name, entry.target)?;
                 }
             }
             Kind::File => {
-                let is_same = own.is_ok_and(|own| {
+                let is_same = |own: &Attributes| {
                     (own.kind, own.size, own.mtime_ns) == (Kind::File, entry.size, entry.mtime_ns)
-                });
-                return Ok(!is_same);
+                };
+                let Some(own) = own.filter(is_same) else { return Ok(true) };
+                if own.mode != entry.mode & 0o777 {
+                    directory.set_attributes(name, entry.mtime_ns, entry.mode & 0o777)?;
+                }
             }
         }
         Ok(false)
+    }
+
+    /// Removes a directory where the source has something else, or the other way round.
+    fn make_way(&mut self, path: &TreePath) -> Result<(), FileError> {
+        if self.remove(path)? {
+            return Ok(());
+        }
+        Err(FileError::new(
+            Code::Denied,
+            "a directory is in the way of a file, or a file in that of a directory",
+        ))
     }
 
     /// Writes a whole file of a pack.
@@ -166,6 +197,46 @@ impl TreeTarget {
         target.set_attributes(entry.mtime_ns, entry.mode & 0o777)?;
         directory.rename(&part, name)?;
         Ok(*digest)
+    }
+
+    /// A path of the source failed, perhaps before it was listed.
+    pub fn miss(&mut self, path: &TreePath) {
+        self.mirror.iter_mut().for_each(|mirror| mirror.miss(path));
+    }
+
+    /// The source lists a directory.
+    pub fn begin_listing(&mut self, base: TreePath) {
+        self.mirror.iter_mut().for_each(|mirror| mirror.begin(base.clone()));
+    }
+
+    /// The listing of the directory is complete: removes what it did not have, and reports each path.
+    pub fn end_listing(&mut self, removed: impl FnMut(&TreePath)) -> Result<(), FileError> {
+        self.last = None;
+        match &mut self.mirror {
+            Some(mirror) => mirror.remove_unlisted(&*self.folder, removed),
+            None => Ok(()),
+        }
+    }
+
+    /// The source has removed a path. Returns true if it is removed here too.
+    pub fn remove(&mut self, path: &TreePath) -> Result<bool, FileError> {
+        self.last = None;
+        if self.mirror.is_none() { Ok(false) } else { mirror::remove(&*self.folder, path) }
+    }
+
+    /// The source has moved a path. Returns true if it is moved here too; what is at `to` afterwards is told by the
+    /// source.
+    pub fn rename(&mut self, from: &TreePath, to: &TreePath) -> Result<bool, FileError> {
+        self.last = None;
+        if self.mirror.is_none() {
+            return Ok(false);
+        }
+        match self.folder.rename(from, to) {
+            Ok(()) => Ok(true),
+            Err(error) if error.code == Code::NotFound => Ok(false),
+            // What is in the way differs from what the source has there.
+            Err(_) => mirror::remove(&*self.folder, from).map(|_| false),
+        }
     }
 
     /// Sets the attributes of directories, the deepest first: writing into one changes its time. Reports failures.

@@ -1,6 +1,6 @@
 //! A folder that discards what is written into it: for measuring, and for verifying without a copy.
 
-use super::{Attributes, Directory, Folder, Kind, Names, Source, Tag, Target, TreePath};
+use super::{Attributes, Directory, Folder, Hint, Kind, Names, Source, Tag, Target, TreePath, Watch};
 use crate::error::{Code, FileError};
 
 /// The folder, its directories and its files.
@@ -13,6 +13,14 @@ fn nothing<T>() -> Result<T, FileError> {
 impl Folder for Discard {
     fn directory(&self, _: &TreePath) -> Result<Box<dyn Directory>, FileError> {
         Ok(Box::new(Discard))
+    }
+
+    fn rename(&self, _: &TreePath, _: &TreePath) -> Result<(), FileError> {
+        Ok(())
+    }
+
+    fn watch(&self, _: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
+        nothing()
     }
 }
 

@@ -4,7 +4,7 @@
 //! nowhere. Kernels and sandboxes without it get one openat(2) for each name, with O_NOFOLLOW.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     self, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, Timespec,
@@ -12,24 +12,45 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{Attributes, Directory, Folder, Kind, Names, Source, Tag, Target, TreePath};
+use super::watch::InotifyWatch;
+use super::{Attributes, Directory, Folder, Hint, Kind, Names, Source, Tag, Target, TreePath, Watch};
 use crate::error::{Code, FileError};
 
 /// A folder of this host.
-pub struct DiskFolder(OwnedFd);
+pub struct DiskFolder {
+    root: OwnedFd,
+    /// Its path when it was opened, without links; inotify needs one.
+    path: Option<PathBuf>,
+}
 
 impl DiskFolder {
     /// Opens a folder. `path` itself may lead over links.
     pub fn open(path: &Path) -> Result<DiskFolder, FileError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(DiskFolder(fs::open(path, flags, Mode::empty())?))
+        Ok(DiskFolder { root: fs::open(path, flags, Mode::empty())?, path: path.canonicalize().ok() })
     }
 }
 
 impl Folder for DiskFolder {
     fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
         let path = if path.is_empty() { b"." } else { path.as_bytes() };
-        Ok(Box::new(DiskDirectory(open_beneath(self.0.as_fd(), path, DIRECTORY)?)))
+        Ok(Box::new(DiskDirectory(open_beneath(self.root.as_fd(), path, DIRECTORY)?)))
+    }
+
+    fn rename(&self, from: &TreePath, to: &TreePath) -> Result<(), FileError> {
+        let parent = |path: &TreePath| -> Result<(OwnedFd, Vec<u8>), FileError> {
+            let (parent, name) = path.split_last().ok_or(Errno::INVAL)?;
+            let path = if parent.is_empty() { b"." } else { parent.as_bytes() };
+            Ok((open_beneath(self.root.as_fd(), path, DIRECTORY)?, name.to_vec()))
+        };
+        let ((from, name), (to, new_name)) = (parent(from)?, parent(to)?);
+        Ok(fs::renameat(&from, name, &to, new_name)?)
+    }
+
+    fn watch(&self, hint: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
+        let path =
+            self.path.clone().ok_or_else(|| FileError::new(Code::Invalid, "the folder has no path"))?;
+        Ok(Box::new(InotifyWatch::new(path, hint)?))
     }
 }
 

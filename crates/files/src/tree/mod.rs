@@ -6,6 +6,7 @@ pub mod discard;
 pub mod disk;
 mod path;
 pub mod single;
+mod watch;
 
 pub use path::{DEPTH_MAX, TreePath};
 
@@ -101,4 +102,43 @@ pub trait Target: Source {
 pub trait Folder: Send + Sync {
     /// A directory below it; its root for an empty path. No part of the path may be a link.
     fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError>;
+
+    /// Gives a file or directory another path, and replaces the file that had it.
+    fn rename(&self, from: &TreePath, to: &TreePath) -> Result<(), FileError>;
+
+    /// Gives hints of what changes in it, from when this returns until the watch is dropped. Error: Limit, the system
+    /// watches no more directories; Invalid, this folder cannot be watched.
+    fn watch(&self, hint: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError>;
+}
+
+/// A hint that a path has changed. What it is now is to be looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    /// A file was created or written, and may be written further.
+    Written(TreePath),
+    /// A writer has closed a file, or a name was removed.
+    Settled(TreePath),
+    /// A directory is new here. What is in it is not watched before `Watch::cover`.
+    Directory(TreePath),
+    /// A name was moved away or here. If both names are in the folder, `Moved` follows.
+    Named(TreePath),
+    Moved {
+        from: TreePath,
+        to: TreePath,
+    },
+    /// Any path may have changed.
+    Lost,
+    /// As `Lost`, and further hints will be missing.
+    Blind,
+}
+
+/// A folder that is watched.
+pub trait Watch: Send {
+    /// Returns when a new directory, with all below it, is watched too.
+    fn cover(&mut self, directory: &TreePath) -> Result<(), FileError>;
+}
+
+/// Returns true for the names of parts: files that a transfer writes.
+pub fn is_part(name: &[u8]) -> bool {
+    name.starts_with(b".") && (name.ends_with(b".part") || name.ends_with(b".part.blocks"))
 }

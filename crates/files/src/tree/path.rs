@@ -48,6 +48,20 @@ impl TreePath {
         self.0.is_empty()
     }
 
+    /// Returns true if it is `other`, or below it.
+    pub fn is_below(&self, other: &TreePath) -> bool {
+        match self.0.strip_prefix(&other.0[..]) {
+            Some(rest) => rest.is_empty() || other.0.is_empty() || rest[0] == b'/',
+            None => false,
+        }
+    }
+
+    /// What follows `base`, which it is below.
+    pub fn relative_to(&self, base: &TreePath) -> &[u8] {
+        let rest = self.0.strip_prefix(&base.0[..]).unwrap_or(&self.0);
+        rest.strip_prefix(b"/").unwrap_or(rest)
+    }
+
     /// The directory, and the name in it; None: the folder itself.
     pub fn split_last(&self) -> Option<(TreePath, &[u8])> {
         if self.0.is_empty() {

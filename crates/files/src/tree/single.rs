@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Attributes, Directory, Folder, Names, Source, Target, TreePath};
+use super::{Attributes, Directory, Folder, Hint, Names, Source, Target, TreePath, Watch};
 use crate::error::{Code, FileError};
 
 /// The folder.
@@ -26,6 +26,14 @@ impl Folder for Single {
             }
             false => Err(not_there()),
         }
+    }
+
+    fn rename(&self, _: &TreePath, _: &TreePath) -> Result<(), FileError> {
+        read_only()
+    }
+
+    fn watch(&self, _: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
+        Err(FileError::new(Code::Invalid, "one file is not watched"))
     }
 }
 

@@ -22,6 +22,10 @@ pub enum Form {
     Pack,
     /// Entries without content.
     List,
+    /// Nothing: of a request that follows a path, all that was there is listed.
+    Listed,
+    /// Nothing: the header `from` has the path by which the file or directory was known.
+    Moved,
     /// Nothing: the request is complete.
     End,
     /// Nothing: the request, or the file that is named, failed.
@@ -29,11 +33,13 @@ pub enum Form {
 }
 
 impl Form {
-    const NAMES: [(&'static [u8], Form); 6] = [
+    const NAMES: [(&'static [u8], Form); 8] = [
         (b"data", Form::Data),
         (b"begin", Form::Begin),
         (b"pack", Form::Pack),
         (b"list", Form::List),
+        (b"listed", Form::Listed),
+        (b"moved", Form::Moved),
         (b"end", Form::End),
         (b"failed", Form::Failed),
     ];
@@ -58,6 +64,8 @@ pub struct Headers {
     pub digest: Option<[u8; DIGEST]>,
     /// The chaining values of the groups that end in the chunk.
     pub groups: Vec<u8>,
+    /// Of a file or directory that was moved: its path before.
+    pub from: Vec<u8>,
     /// A name of `error::Code`, and an explanation.
     pub error: Vec<u8>,
     pub text: Vec<u8>,
@@ -91,8 +99,13 @@ impl Headers {
         if let Some(digest) = &self.digest {
             hash.put(b"digest", digest);
         }
-        let octets =
-            [("tag", &self.tag), ("error", &self.error), ("text", &self.text), ("groups", &self.groups)];
+        let octets = [
+            ("tag", &self.tag),
+            ("from", &self.from),
+            ("error", &self.error),
+            ("text", &self.text),
+            ("groups", &self.groups),
+        ];
         for (name, value) in octets.iter().filter(|(_, value)| !value.is_empty()) {
             hash.put(name.as_bytes(), value);
         }
@@ -116,6 +129,7 @@ impl Headers {
                 b"digest" => headers.digest = Some(value.try_into().map_err(|_| "digest")?),
                 b"groups" if value.len() % DIGEST == 0 => headers.groups = value.to_vec(),
                 b"groups" => return Err("groups"),
+                b"from" => headers.from = value.to_vec(),
                 b"error" => headers.error = value.to_vec(),
                 b"text" => headers.text = value.to_vec(),
                 b"files" => headers.files = Some(decimal(value).ok_or("files")?),

@@ -17,6 +17,8 @@ pub enum Mode {
     Fetch,
     /// The names and attributes below a path; then the request ends.
     List,
+    /// As `List`; then what changes below the path is told, until the request is cancelled.
+    Follow,
     /// The request of the same number ends.
     Cancel,
     /// Nothing, but `source` is offered: the server fetches it to the path.
@@ -26,9 +28,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    const NAMES: [(&'static [u8], Mode); 5] = [
+    const NAMES: [(&'static [u8], Mode); 6] = [
         (b"fetch", Mode::Fetch),
         (b"list", Mode::List),
+        (b"follow", Mode::Follow),
         (b"cancel", Mode::Cancel),
         (b"greet", Mode::Greet),
         (b"upload", Mode::Upload),

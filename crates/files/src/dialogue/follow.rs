@@ -1,0 +1,146 @@
+//! A request that follows a path: it lists what is there, and then what changes.
+
+use std::sync::Arc;
+
+use super::changes::{PathChange, Subscription, Told};
+use super::walk::{Found, Walk, put};
+use crate::error::{Code, FileError};
+use crate::tree::{Folder, Kind, TreePath, is_part};
+
+/// A path that is followed.
+pub struct Follow {
+    folder: Arc<dyn Folder>,
+    subscription: Arc<Subscription>,
+    listing: DirectoryListing,
+    /// The names of a move, whose present state is to be told.
+    moved: Vec<TreePath>,
+}
+
+/// A directory that is listed with all below it: the path at first and after changes were lost, and each directory that
+/// is new at its place.
+enum DirectoryListing {
+    ToBegin(TreePath),
+    /// Its name, and the walk. None: there is no such directory.
+    UnderWay(Vec<u8>, Option<Walk>),
+    Over,
+}
+
+/// What there is to tell. Names are relative to the path.
+pub enum Followed {
+    /// The listing of a directory begins.
+    Begin(Vec<u8>),
+    Found(Found),
+    /// The listing of a directory is complete.
+    Listed(Vec<u8>),
+    Gone(Vec<u8>),
+    Moved {
+        from: Vec<u8>,
+        to: Vec<u8>,
+    },
+}
+
+impl Follow {
+    pub fn new(folder: Arc<dyn Folder>, subscription: Arc<Subscription>) -> Follow {
+        let listing = DirectoryListing::ToBegin(subscription.base().clone());
+        Follow { folder, subscription, listing, moved: Vec::new() }
+    }
+
+    /// What to tell next; an entry is appended.
+    pub fn next(&mut self, into: &mut Vec<u8>) -> Followed {
+        loop {
+            if let Some(told) = self.list(into) {
+                return told;
+            }
+            let change = match self.moved.pop() {
+                Some(path) => Told::PathChange(PathChange::At(path)),
+                None => self.subscription.take(),
+            };
+            match change {
+                Told::Nothing => return Followed::Found(Found::Nothing),
+                Told::Lost => self.listing = DirectoryListing::ToBegin(self.subscription.base().clone()),
+                Told::PathChange(PathChange::Moved { from, to }) => {
+                    let names = [&from, &to].map(|path| self.name_of(path));
+                    self.moved = vec![to, from];
+                    let [from, to] = names;
+                    return Followed::Moved { from, to };
+                }
+                Told::PathChange(PathChange::At(path)) => {
+                    if let Some(told) = self.look_up(&path, into) {
+                        return told;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes on with the listing. None: there is none.
+    fn list(&mut self, into: &mut Vec<u8>) -> Option<Followed> {
+        match std::mem::replace(&mut self.listing, DirectoryListing::Over) {
+            DirectoryListing::Over => None,
+            DirectoryListing::ToBegin(path) => {
+                let name = self.name_of(&path);
+                let (walk, told) = match self.walk_below(&path) {
+                    Ok(walk) => (Some(walk), Followed::Begin(name.clone())),
+                    // It does not exist yet, or no longer.
+                    Err(error) if error.code == Code::NotFound => (None, Followed::Begin(name.clone())),
+                    Err(error) => (None, Followed::Found(Found::Failed(name.clone(), error))),
+                };
+                self.listing = DirectoryListing::UnderWay(name, walk);
+                Some(told)
+            }
+            DirectoryListing::UnderWay(name, walk) => {
+                if let Some(mut walk) = walk {
+                    let found = walk.next(into);
+                    if !matches!(found, Found::Nothing) {
+                        self.listing = DirectoryListing::UnderWay(name, Some(walk));
+                        return Some(Followed::Found(found));
+                    }
+                }
+                Some(Followed::Listed(name))
+            }
+        }
+    }
+
+    fn walk_below(&self, path: &TreePath) -> Result<Walk, FileError> {
+        Walk::new(self.folder.directory(path)?, &self.name_of(path))
+    }
+
+    fn name_of(&self, path: &TreePath) -> Vec<u8> {
+        path.relative_to(self.subscription.base()).to_vec()
+    }
+
+    /// Tells what a path is now. None: nothing that may be told.
+    fn look_up(&mut self, path: &TreePath, into: &mut Vec<u8>) -> Option<Followed> {
+        if path == self.subscription.base() {
+            if let Err(error) = self.folder.directory(path)
+                && error.code == Code::NotFound
+            {
+                return Some(Followed::Gone(Vec::new()));
+            }
+            self.listing = DirectoryListing::ToBegin(path.clone());
+            return None;
+        }
+        let name = self.name_of(path);
+        if name.split(|octet| *octet == b'/').any(is_part) {
+            return None;
+        }
+        match self.put(path, &name, into) {
+            Ok(()) => Some(Followed::Found(Found::Entry)),
+            Err(error) => match error.code {
+                Code::NotFound => Some(Followed::Gone(name)),
+                // A device, a pipe, or a path that leads over a link now.
+                Code::NotPlain => None,
+                _ => Some(Followed::Found(Found::Failed(name, error))),
+            },
+        }
+    }
+
+    fn put(&mut self, path: &TreePath, name: &[u8], into: &mut Vec<u8>) -> Result<(), FileError> {
+        let Some((parent, last)) = path.split_last() else { return Ok(()) };
+        let directory = self.folder.directory(&parent)?;
+        if put(into, &*directory, last, name)? == Kind::Directory {
+            self.listing = DirectoryListing::ToBegin(path.clone());
+        }
+        Ok(())
+    }
+}
