@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`server`] | a socket, a session for each client, and workers |
 //! | [`client`] | a connection to a server, and the transfers over it |
+//! | [`rules`] | what a transfer leaves out, replaces and removes |
 //! | `dialogue` | what both sides say, without a socket: requests, credit, files that are sent and that arrive |
 //! | [`transfer`] | a file on its way out or in: chunks, digests, parts |
 //! | [`tree`] | folders that no path leaves |
@@ -28,6 +29,7 @@ pub mod client;
 mod dialogue;
 pub mod error;
 mod names;
+pub mod rules;
 pub mod server;
 pub mod transfer;
 pub mod tree;

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use common::Gate;
-use pinnace_files::client::{Client, Deletion, Event, Transfer};
+use pinnace_files::client::{Client, Event, Transfer};
 use pinnace_files::error::Code;
+use pinnace_files::rules::{Deletion, Rules};
 use pinnace_files::server::{Server, ServerBuilder};
 use tempfile::TempDir;
 
@@ -98,10 +99,6 @@ fn wait_until_equal(dirs: &Dirs) {
     }
 }
 
-fn everything() -> Option<Deletion> {
-    Some(Deletion::default())
-}
-
 #[test]
 fn what_changes_is_fetched() {
     let dirs = dirs();
@@ -109,7 +106,7 @@ fn what_changes_is_fetched() {
     fs::write(dirs.from.join("sub/a"), "old").unwrap();
     let server = builder(&dirs.from).start().unwrap();
     let client = Client::connect(&server.endpoints()[0]).unwrap();
-    let transfer = client.follow("/data", &dirs.to, everything());
+    let transfer = client.follow("/data/", &dirs.to, Rules::mirror());
     wait_for(&transfer, is_current);
     assert_eq!(tree(&dirs.to), tree(&dirs.from));
 
@@ -143,7 +140,7 @@ fn what_is_moved_is_not_sent_again() {
     fs::write(dirs.from.join("a/one"), "one").unwrap();
     let server = builder(&dirs.from).start().unwrap();
     let client = Client::connect(&server.endpoints()[0]).unwrap();
-    let transfer = client.follow("/data", &dirs.to, everything());
+    let transfer = client.follow("/data/", &dirs.to, Rules::mirror());
     wait_for(&transfer, is_current);
     let sent = server.sent_bytes();
     let inode = fs::metadata(dirs.to.join("a/b/large")).unwrap().ino();
@@ -170,7 +167,7 @@ fn many_moves_end_where_the_source_is() {
     }
     let server = builder(&dirs.from).start().unwrap();
     let client = Client::connect(&server.endpoints()[0]).unwrap();
-    let transfer = client.follow("/data", &dirs.to, everything());
+    let transfer = client.follow("/data/", &dirs.to, Rules::mirror());
     wait_for(&transfer, is_current);
     let rename = |from: &str, to: &str| fs::rename(dirs.from.join(from), dirs.from.join(to)).unwrap();
     for _ in 0..20 {
@@ -196,7 +193,7 @@ fn a_file_that_is_replaced_is_fetched_once() {
     fs::write(dirs.from.join("file"), "first").unwrap();
     let server = builder(&dirs.from).start().unwrap();
     let client = Client::connect(&server.endpoints()[0]).unwrap();
-    let transfer = client.follow("/data", &dirs.to, everything());
+    let transfer = client.follow("/data/", &dirs.to, Rules::mirror());
     wait_for(&transfer, is_current);
     fs::write(dirs.from.join("file.new"), "second version").unwrap();
     fs::rename(dirs.from.join("file.new"), dirs.from.join("file")).unwrap();
@@ -208,7 +205,7 @@ fn an_open_file_is_sent_when_it_is_quiet_or_closed() {
     let dirs = dirs();
     let server = builder(&dirs.from).start().unwrap();
     let client = Client::connect(&server.endpoints()[0]).unwrap();
-    let transfer = client.follow("/data", &dirs.to, None);
+    let transfer = client.follow("/data/", &dirs.to, Rules::default());
     wait_for(&transfer, is_current);
     let mut open = fs::File::create(dirs.from.join("log")).unwrap();
     for line in 0..3 {
@@ -229,7 +226,7 @@ fn what_was_missed_is_made_up_for() {
     let start = || Server::builder().folder("/data", &dirs.from).unwrap().bind(&endpoint).start().unwrap();
     let server = start();
     let client = Client::connect(&endpoint).unwrap();
-    let transfer = client.follow("/data", &dirs.to, everything());
+    let transfer = client.follow("/data/", &dirs.to, Rules::mirror());
     wait_for(&transfer, is_current);
     fs::write(dirs.to.join("own"), "of the copy alone").unwrap();
     drop(server);
@@ -246,7 +243,7 @@ fn a_path_may_come_later() {
     let dirs = dirs();
     let server = builder(&dirs.from).start().unwrap();
     let client = Client::connect(&server.endpoints()[0]).unwrap();
-    let transfer = client.follow("/data/later/on", &dirs.to, everything());
+    let transfer = client.follow("/data/later/on/", &dirs.to, Rules::mirror());
     wait_for(&transfer, is_current);
     fs::create_dir_all(dirs.from.join("later/on")).unwrap();
     fs::write(dirs.from.join("later/on/file"), "here").unwrap();
@@ -259,7 +256,7 @@ fn a_path_may_come_later() {
     fs::remove_dir_all(dirs.from.join("later")).unwrap();
     wait_for(
         &transfer,
-        |event| matches!(event, Event::Removed { path, here: false } if path == "/data/later/on"),
+        |event| matches!(event, Event::Removed { path, here: false } if path == "/data/later/on/"),
     );
     assert!(dirs.to.is_dir());
 }
@@ -270,7 +267,7 @@ fn without_deletion_nothing_is_removed() {
     fs::write(dirs.from.join("a"), "a").unwrap();
     let server = builder(&dirs.from).start().unwrap();
     let client = Client::connect(&server.endpoints()[0]).unwrap();
-    let transfer = client.follow("/data", &dirs.to, None);
+    let transfer = client.follow("/data/", &dirs.to, Rules::default());
     wait_for(&transfer, is_current);
     fs::remove_file(dirs.from.join("a")).unwrap();
     wait_for(&transfer, |event| matches!(event, Event::Removed { here: false, .. }));
@@ -289,7 +286,12 @@ fn a_mirror_removes_what_the_source_does_not_have() {
     }
     let server = builder(&dirs.from).start().unwrap();
     let client = Client::connect(&server.endpoints()[0]).unwrap();
-    let mirror = |deletion| client.mirror("/data", &dirs.to, deletion).wait().unwrap();
+    let mirror = |deletion| {
+        client
+            .get_by("/data/", &dirs.to, Rules { deletion: Some(deletion), ..Rules::default() })
+            .wait()
+            .unwrap()
+    };
     // both/own, own, own/deep, own/deep/file, own/other
     let report = mirror(Deletion { most: Some(4), ..Deletion::default() });
     assert_eq!(report.failed.len(), 1, "{report:?}");
@@ -319,7 +321,7 @@ fn a_connection_that_is_lost_within_the_listing_removes_nothing() {
     assert!(
         Client::connect(&server.endpoints()[0])
             .unwrap()
-            .get("/data", &dirs.to)
+            .get("/data/", &dirs.to)
             .wait()
             .unwrap()
             .failed
@@ -328,7 +330,9 @@ fn a_connection_that_is_lost_within_the_listing_removes_nothing() {
     let gate = Gate::new(&server.endpoints()[0]);
     let client = Client::builder(&gate.endpoint).patience(Duration::from_secs(1)).connect().unwrap();
     gate.allow(100_000);
-    let transfer = client.mirror("/data", &dirs.to, Deletion { force: true, most: None });
+    let deletion = Some(Deletion { force: true, most: None });
+    let rules = Rules { deletion, ..Rules::default() };
+    let transfer = client.get_by("/data/", &dirs.to, rules);
     drop(server);
     transfer.cancel();
     assert!(transfer.wait().is_err());

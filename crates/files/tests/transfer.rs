@@ -58,7 +58,7 @@ fn a_tree_arrives_with_its_attributes() {
     fs::write(from.path().join("large"), octets(1_000_000, 7)).unwrap();
     symlink("a/b c/1", from.path().join("link")).unwrap();
     let (_server, client) = serve(from.path(), "tcp://127.0.0.1:*");
-    let report = client.get("/data", &to.path().join("copy")).wait().unwrap();
+    let report = client.get("/data/", &to.path().join("copy")).wait().unwrap();
     assert_eq!((report.files, report.failed), (701, vec![]));
     let differs = std::process::Command::new("diff")
         .args(["-r", "--no-dereference"])
@@ -69,7 +69,7 @@ fn a_tree_arrives_with_its_attributes() {
     let modified = |folder: &Path| fs::symlink_metadata(folder.join("a/b c/5")).unwrap().modified().unwrap();
     assert_eq!(modified(from.path()), modified(&to.path().join("copy")));
     // Nothing differs: nothing is sent again.
-    let report = client.get("/data", &to.path().join("copy")).wait().unwrap();
+    let report = client.get("/data/", &to.path().join("copy")).wait().unwrap();
     assert_eq!((report.files, report.bytes), (0, 0));
 }
 
@@ -176,7 +176,7 @@ fn a_file_and_a_tree_are_uploaded() {
     fs::write(from.path().join("tree/large"), octets(5_000_000, 20)).unwrap();
     symlink("large", from.path().join("tree/link")).unwrap();
     let (_server, client) = serve(to.path(), "tcp://127.0.0.1:*");
-    let report = client.put(&from.path().join("tree"), "/data/copy").wait().unwrap();
+    let report = client.put(&from.path().join("tree/"), "/data/copy").wait().unwrap();
     assert_eq!((report.files, report.failed), (701, vec![]));
     let same = |one: &Path, other: &Path| {
         let done =
@@ -184,7 +184,7 @@ fn a_file_and_a_tree_are_uploaded() {
         done.unwrap().success()
     };
     assert!(same(&from.path().join("tree"), &to.path().join("copy")));
-    let report = client.put(&from.path().join("tree"), "/data/copy").wait().unwrap();
+    let report = client.put(&from.path().join("tree/"), "/data/copy").wait().unwrap();
     assert_eq!((report.files, report.bytes, report.failed), (0, 0, vec![]));
     // A single file: under a name, and into a directory.
     for (path, place) in [("/data/one", "one"), ("/data/copy", "copy/large")] {
@@ -274,7 +274,7 @@ fn devices_and_pipes_are_refused() {
     assert!(made.success());
     let _socket = std::os::unix::net::UnixListener::bind(from.path().join("socket")).unwrap();
     let (_server, client) = serve(from.path(), "tcp://127.0.0.1:*");
-    let report = client.get("/data", &to.path().join("copy")).wait().unwrap();
+    let report = client.get("/data/", &to.path().join("copy")).wait().unwrap();
     let mut failed: Vec<(String, Code)> =
         report.failed.into_iter().map(|(path, error)| (path, error.code)).collect();
     failed.sort_by(|one, other| one.0.cmp(&other.0));
@@ -294,7 +294,7 @@ fn any_name_is_kept() {
         fs::write(from.path().join(std::ffi::OsStr::from_bytes(name)), name).unwrap();
     }
     let (_server, client) = serve(from.path(), "tcp://127.0.0.1:*");
-    let report = client.get("/data", to.path()).wait().unwrap();
+    let report = client.get("/data/", to.path()).wait().unwrap();
     assert_eq!((report.files, report.failed), (6, vec![]));
     for name in names {
         assert_eq!(fs::read(to.path().join(std::ffi::OsStr::from_bytes(name))).unwrap(), name);

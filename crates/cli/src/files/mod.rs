@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `serve`, `ls` | a command each |
-//! | `transfer` | `get` and `put` |
+//! | `transfer` | `get`, `put`, `sync` and `watch` |
 //! | `progress` | the progress of a transfer, for a terminal or as lines of JSON |
 
 mod ls;
@@ -26,6 +26,8 @@ pub fn run(command: &Files) -> Outcome {
         Files::Serve(given) => serve::run(given),
         Files::Get(given) => transfer::get(given),
         Files::Put(given) => transfer::put(given),
+        Files::Sync(given) => transfer::sync(given),
+        Files::Watch(given) => transfer::watch(given),
         Files::Ls(given) => ls::run(given),
     }
 }

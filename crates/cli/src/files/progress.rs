@@ -36,15 +36,29 @@ impl Progress {
             Event::Progress { bytes } => self.bar.inc(*bytes),
             _ => {}
         }
-        match line_of(event).filter(|_| self.is_json) {
-            Some(line) => print(format!("{line}\n").as_bytes()),
-            None => Ok(()),
-        }
+        let line = match self.is_json {
+            true => line_of(event).map(|line| line.to_string()),
+            false => text_of(event),
+        };
+        line.map_or(Ok(()), |line| self.bar.suspend(|| print(format!("{line}\n").as_bytes())))
     }
 
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// A line for people: of what is removed, moved, or planned.
+fn text_of(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Planned { path, removal: false } => format!("would fetch {path}"),
+        Event::Planned { path, removal: true } => format!("would remove {path}"),
+        Event::Removed { path, here: true } => format!("removed {path}"),
+        Event::Removed { path, here: false } => format!("removed at the source: {path}"),
+        Event::Moved { from, to, here: true } => format!("moved {from} to {to}"),
+        Event::Moved { from, to, here: false } => format!("moved at the source: {from} to {to}"),
+        _ => return None,
+    })
 }
 
 fn line_of(event: &Event) -> Option<Value> {
@@ -54,6 +68,12 @@ fn line_of(event: &Event) -> Option<Value> {
             let digest: String = digest.iter().map(|octet| format!("{octet:02x}")).collect();
             json!({"event": "finished", "path": path, "size": size, "blake3": digest})
         }
+        Event::Removed { path, here } => json!({"event": "removed", "path": path, "here": here}),
+        Event::Moved { from, to, here } => json!({"event": "moved", "from": from, "path": to, "here": here}),
+        Event::Planned { path, removal } => {
+            json!({"event": "planned", "path": path, "action": if *removal { "remove" } else { "fetch" }})
+        }
+        Event::Current => json!({"event": "current"}),
         Event::Failed { path, error } => {
             let code = String::from_utf8_lossy(error.code.name());
             json!({"event": "failed", "path": path, "code": code, "error": error.text})

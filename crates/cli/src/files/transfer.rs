@@ -1,27 +1,56 @@
-//! `pinnace files get` and `put`: transfers a file or a folder.
+//! `pinnace files get`, `put`, `sync` and `watch`: transfers a file or a folder.
 
-use std::path::Path;
-
-use pinnace::files::client::{Client, Event, Transfer};
+use pinnace::files::client::{Event, Transfer};
+use pinnace::files::rules::{Deletion, Existing, Rules};
 
 use super::progress::Progress;
 use super::{cancel_on_signal, connect, of_error, of_report};
 use crate::outcome::{Failure, Outcome, say};
-use crate::table::files::{FilesGet, FilesPut, ProgressArgs};
+use crate::table::files::{DeletionArgs, FilesGet, FilesPut, FilesSync, FilesWatch, ProgressArgs, RulesArgs};
 
 pub fn get(given: &FilesGet) -> Outcome {
-    let client: Client = connect(&given.server)?;
-    let transfer = match (given.discard, &given.to) {
-        (true, _) => client.discard(&given.path),
-        (false, Some(to)) => client.get(&given.path, to),
-        (false, None) => client.get(&given.path, Path::new(last_name(&given.path)?)),
+    let client = connect(&given.server)?;
+    let transfer = match given.discard {
+        true => client.discard(&given.path),
+        false => client.get_by(&given.path, &given.to, rules(&given.rules, None)),
     };
     complete(&transfer, &given.output)
 }
 
 pub fn put(given: &FilesPut) -> Outcome {
     let client = connect(&given.server)?;
-    complete(&client.put(&given.from, &given.path), &given.output)
+    let rules = rules(&given.rules, deletion(&given.deletion));
+    complete(&client.put_by(&given.from, &given.path, rules), &given.output)
+}
+
+pub fn sync(given: &FilesSync) -> Outcome {
+    let client = connect(&given.server)?;
+    let deletion = Deletion { most: given.max_delete, force: given.force };
+    complete(&client.get_by(&given.path, &given.to, rules(&given.rules, Some(deletion))), &given.output)
+}
+
+/// A signal is the way to end it.
+pub fn watch(given: &FilesWatch) -> Outcome {
+    let client = connect(&given.server)?;
+    let rules = rules(&given.rules, deletion(&given.deletion));
+    match complete(&client.follow(&given.path, &given.to, rules), &given.output) {
+        Err(Failure::Signal(_)) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn rules(given: &RulesArgs, deletion: Option<Deletion>) -> Rules {
+    let existing = match (given.update, given.ignore_existing) {
+        (true, _) => Existing::NotNewer,
+        (_, true) => Existing::Nothing,
+        _ => Existing::Different,
+    };
+    let (filter, fsync, dry_run) = (given.patterns.0.clone(), given.fsync, given.dry_run);
+    Rules { filter, existing, deletion, fsync, dry_run }
+}
+
+fn deletion(given: &DeletionArgs) -> Option<Deletion> {
+    given.delete.then_some(Deletion { most: given.max_delete, force: given.force })
 }
 
 /// Shows a transfer's progress until its end.
@@ -46,13 +75,4 @@ fn complete(transfer: &Transfer, given: &ProgressArgs) -> Outcome {
         }
     }
     Err(Failure::Failed("the client has ended".to_owned()))
-}
-
-/// The last name of a virtual path.
-fn last_name(path: &str) -> Outcome<&str> {
-    let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    match name {
-        "" => Err(Failure::usage("name a folder that gets the content of /")),
-        _ => Ok(name),
-    }
 }

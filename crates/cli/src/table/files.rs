@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use pinnace::files::rules::Pattern;
 
 use super::milliseconds;
 
@@ -23,6 +24,12 @@ pub enum Files {
     /// Upload a file, or a folder with all below it. What the server has with the same size and time is not sent
     #[command(after_help = EXIT_CODES)]
     Put(FilesPut),
+    /// Make a folder here what it is at the server: as get, and what the server does not have is removed here
+    #[command(after_help = EXIT_CODES)]
+    Sync(FilesSync),
+    /// Fetch a folder, and then what changes in it, until a signal
+    #[command(after_help = EXIT_CODES)]
+    Watch(FilesWatch),
     /// List the names below a path
     #[command(after_help = EXIT_CODES)]
     Ls(FilesLs),
@@ -57,34 +64,156 @@ pub struct ServerArgs {
 
 #[derive(Args)]
 pub struct FilesGet {
-    /// Virtual path of the file or folder
+    /// Virtual path of the file or folder. With a slash at its end, what is in the folder goes to TO; without, the
+    /// folder goes into TO by its name
     #[arg(value_name = "PATH")]
     pub path: String,
-    /// Name of the file here, or a folder that it goes into; for a folder, the one that gets its content [default: the
-    /// last name of PATH, in the current folder]
-    #[arg(value_name = "TO")]
-    pub to: Option<PathBuf>,
+    /// Name of the file here, or a folder
+    #[arg(value_name = "TO", default_value = ".")]
+    pub to: PathBuf,
     #[command(flatten)]
     pub server: ServerArgs,
     /// Verify what arrives, and keep nothing
-    #[arg(long, conflicts_with = "to")]
+    #[arg(long)]
     pub discard: bool,
+    #[command(flatten)]
+    pub rules: RulesArgs,
     #[command(flatten)]
     pub output: ProgressArgs,
 }
 
 #[derive(Args)]
 pub struct FilesPut {
-    /// File or folder
+    /// File or folder. With a slash at its end, what is in the folder goes to PATH; without, the folder goes into PATH
+    /// by its name
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
-    /// Virtual path of the file, or of a folder that it goes into; for a folder, of the one that gets its content
+    /// Virtual path of the file, or of a folder
     #[arg(value_name = "PATH")]
     pub path: String,
     #[command(flatten)]
     pub server: ServerArgs,
     #[command(flatten)]
+    pub rules: RulesArgs,
+    #[command(flatten)]
+    pub deletion: DeletionArgs,
+    #[command(flatten)]
     pub output: ProgressArgs,
+}
+
+#[derive(Args)]
+pub struct FilesSync {
+    /// Virtual path of the folder. With a slash at its end, TO becomes what the folder is; without, the folder of its
+    /// name in TO
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    /// Folder here
+    #[arg(value_name = "TO")]
+    pub to: PathBuf,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    pub rules: RulesArgs,
+    /// Remove nothing if more files and folders than this would be removed
+    #[arg(long, value_name = "N")]
+    pub max_delete: Option<u64>,
+    /// Remove everything if the folder at the server is empty
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub output: ProgressArgs,
+}
+
+#[derive(Args)]
+pub struct FilesWatch {
+    /// Virtual path of the folder, which may come later. With a slash at its end, what is in it goes to TO; without,
+    /// the folder goes into TO by its name
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    /// Folder here
+    #[arg(value_name = "TO", default_value = ".")]
+    pub to: PathBuf,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    pub rules: RulesArgs,
+    #[command(flatten)]
+    pub deletion: DeletionArgs,
+    #[command(flatten)]
+    pub output: ProgressArgs,
+}
+
+/// What is left out and replaced.
+#[derive(Args)]
+pub struct RulesArgs {
+    #[command(flatten)]
+    pub patterns: Patterns,
+    /// Do not replace files that are newer than the source's
+    #[arg(short, long)]
+    pub update: bool,
+    /// Do not replace any files
+    #[arg(long, conflicts_with = "update")]
+    pub ignore_existing: bool,
+    /// Print what would be done, and change nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Give a file its name when its octets are on the disk
+    #[arg(long)]
+    pub fsync: bool,
+}
+
+/// What is removed.
+#[derive(Args)]
+pub struct DeletionArgs {
+    /// Remove what the source does not have
+    #[arg(long)]
+    pub delete: bool,
+    /// Remove nothing if more files and folders than this would be removed
+    #[arg(long, value_name = "N", requires = "delete")]
+    pub max_delete: Option<u64>,
+    /// Remove everything if the source is empty
+    #[arg(long, requires = "delete")]
+    pub force: bool,
+}
+
+/// The patterns of --include and --exclude, in the order of the command line.
+pub struct Patterns(pub Vec<Pattern>);
+
+impl FromArgMatches for Patterns {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Patterns, clap::Error> {
+        let mut found = Vec::new();
+        for (name, new) in
+            [("include", Pattern::include as fn(&str) -> Pattern), ("exclude", Pattern::exclude)]
+        {
+            let texts = matches.get_many::<String>(name).into_iter().flatten();
+            found.extend(matches.indices_of(name).into_iter().flatten().zip(texts.map(|text| new(text))));
+        }
+        found.sort_by_key(|(at, _)| *at);
+        Ok(Patterns(found.into_iter().map(|(_, pattern)| pattern).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Patterns::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Patterns {
+    fn augment_args(command: Command) -> Command {
+        let of =
+            |name, help| Arg::new(name).long(name).value_name("PATTERN").action(ArgAction::Append).help(help);
+        command
+            .arg(of(
+                "exclude",
+                "Leave out names that match, with all below them. Can be repeated: of --include and --exclude, the \
+                 first pattern that matches counts",
+            ))
+            .arg(of("include", "Do not leave out names that match, whatever later patterns say"))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Patterns::augment_args(command)
+    }
 }
 
 /// What is printed meanwhile.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -29,10 +30,10 @@ fn a_folder_is_fetched_listed_and_fetched_again() {
     fs::write(source.join("a/small"), "small\n").unwrap();
     let (server, endpoint) = serve(&folder, &format!("{}=/data", folder.text("source")));
     let copy = folder.text("copy");
-    let got = run(&["files", "get", "-s", &endpoint, "/data", &copy], b"").expect(0);
+    let got = run(&["files", "get", "-s", &endpoint, "/data/", &copy], b"").expect(0);
     assert_eq!(got.err, "pinnace: 2 files, 3000006 bytes\n");
     assert!(same(&source, &folder.path("copy")));
-    let got = run(&["files", "get", "-s", &endpoint, "/data", &copy], b"").expect(0);
+    let got = run(&["files", "get", "-s", &endpoint, "/data/", &copy], b"").expect(0);
     assert_eq!(got.err, "pinnace: 0 files, 0 bytes\n");
     let listed = run(&["files", "ls", "-s", &endpoint, "/data"], b"").expect(0);
     assert_eq!(listed.out, "a/\na/b/\na/b/large\na/small\n");
@@ -62,7 +63,7 @@ fn exit_codes_say_why() {
     assert!(done.err.ends_with("pinnace: 1 file failed\n"), "{done:?}");
     assert!(get(&folder.ipc("nobody"), "/a", "300").expect(3).err.contains("no server answers at ipc://"));
     get("carrier://pigeon", "/a", "300").expect(2);
-    run(&["files", "get", "-s", &endpoint, "/"], b"").expect(2);
+    run(&["files", "get", "-s", &endpoint, "/", "--exclude", "["], b"").expect(1);
     run(&["files", "serve", &folder.text("none")], b"").expect(2);
 }
 
@@ -93,7 +94,7 @@ fn a_folder_is_uploaded_where_that_is_allowed() {
         fs::create_dir_all(folder.path(name)).unwrap();
     }
     fs::write(folder.path("source/a/large"), vec![7; 3_000_000]).unwrap();
-    let (source, endpoint) = (folder.text("source"), folder.ipc("writable"));
+    let (source, endpoint) = (format!("{}/", folder.text("source")), folder.ipc("writable"));
     let target = folder.text("target");
     let mut server = start(&["files", "serve", &target, "--writable", "--bind", &endpoint, "--verbose"]);
     server.said();
@@ -103,4 +104,45 @@ fn a_folder_is_uploaded_where_that_is_allowed() {
     let (_server, endpoint) = serve(&folder, &target);
     let put = run(&["files", "put", "-s", &endpoint, &source, "/other"], b"").expect(4);
     assert!(put.err.contains("/other: the folder is read-only"), "{put:?}");
+}
+
+/// Waits until the copy is what the source is.
+fn until_same(source: &Path, copy: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !Command::new("diff").args(["-qr"]).args([source, copy]).output().unwrap().status.success() {
+        assert!(Instant::now() < deadline, "{} and {}", source.display(), copy.display());
+    }
+}
+
+#[test]
+fn a_folder_is_kept_the_same() {
+    let folder = Folder::new();
+    let (source, copy) = (folder.path("source"), folder.path("copy"));
+    for name in ["source/a", "copy/own"] {
+        fs::create_dir_all(folder.path(name)).unwrap();
+    }
+    fs::write(source.join("a/file"), "one").unwrap();
+    fs::write(source.join("a/file.o"), "left out").unwrap();
+    let (_server, endpoint) = serve(&folder, &folder.text("source"));
+    let to = folder.text("copy");
+    let sync = |more: &[&str], code| {
+        let words = ["files", "sync", "-s", &endpoint, "/", &to, "--exclude", "*.o"];
+        run(&[&words[..], more].concat(), b"").expect(code)
+    };
+    let done = sync(&["--dry-run"], 0);
+    assert_eq!(done.out, "would fetch /a\nwould fetch /a/file\nwould remove /own\n");
+    let done = sync(&["--max-delete", "0"], 1);
+    assert!(done.err.contains("nothing was removed: 1 files and directories"), "{done:?}");
+    assert_eq!(sync(&[], 0).out, "removed /own\n");
+    fs::remove_file(source.join("a/file.o")).unwrap();
+    assert!(same(&source, &copy));
+
+    let watch = start(&["files", "watch", "-s", &endpoint, "/", &to, "--delete", "--quiet"]);
+    fs::write(source.join("a/file"), "changed").unwrap();
+    until_same(&source, &copy);
+    fs::remove_dir_all(source.join("a")).unwrap();
+    fs::write(source.join("b"), "new").unwrap();
+    until_same(&source, &copy);
+    watch.signal(Signal::TERM);
+    watch.end().expect(0);
 }

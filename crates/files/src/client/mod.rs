@@ -6,13 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use pinnace_engine::{Context, PollTarget, SocketType};
 use pinnace_eventloop::{EventLoop, Handle};
 
-use crate::dialogue::fetch::{Fetch, Scope};
+use crate::dialogue::fetch::Fetch;
 pub use crate::dialogue::listing::Listed;
 use crate::dialogue::listing::Listing;
 use crate::dialogue::operation::Operation;
@@ -20,7 +20,8 @@ use crate::dialogue::requester::Limits;
 use crate::dialogue::upload::Upload;
 pub use crate::dialogue::{Event, Report};
 use crate::error::{Code, Error, FileError};
-pub use crate::transfer::mirror::Deletion;
+use crate::rules::Rules;
+use crate::transfer::filter::Selection;
 use crate::transfer::place::Place;
 use crate::tree::Folder;
 use crate::tree::disk::DiskFolder;
@@ -110,42 +111,54 @@ impl Client {
         Client::builder(endpoint).connect()
     }
 
-    /// Fetches a file or a directory with all below it. `path`: a virtual path of the server, such as `/data/a`.
-    /// `to`: the file's name here, or a directory that it goes into; for a directory, the one that gets its content.
+    /// Fetches a file or a directory with all below it. `path`: a virtual path of the server, such as `/data/a`; with a
+    /// slash at its end, what is in the directory goes to `to`, without, the directory goes into `to` by its name.
+    /// `to`: the file's name here, or a directory. What is here already with the same size and time is not fetched.
     pub fn get(&self, path: &str, to: &Path) -> Transfer {
-        self.fetch(path, Place::of_path(to), Scope::default())
+        self.get_by(path, to, Rules::default())
     }
 
-    /// Makes a directory here what `path` is at the server: as `get`, and what the server does not have is removed
-    /// here. Nothing is removed if the server's listing had an error, or was empty and `deletion` does not `force`.
-    pub fn mirror(&self, path: &str, to: &Path, deletion: Deletion) -> Transfer {
-        self.fetch(path, Place::of_path(to), Scope { follows: false, deletion: Some(deletion) })
+    /// As `get`, by these rules.
+    pub fn get_by(&self, path: &str, to: &Path, rules: Rules) -> Transfer {
+        self.fetch(path, Place::of_path(to), rules, Fetch::new)
     }
 
-    /// Fetches a directory, and then what changes in it, until the transfer is cancelled. `deletion`: present if what
-    /// the server removes, or has removed while this client was away, is removed here too.
-    pub fn follow(&self, path: &str, to: &Path, deletion: Option<Deletion>) -> Transfer {
-        self.fetch(path, Place::of_path(to), Scope { follows: true, deletion })
+    /// Fetches a directory, and then what changes in it, until the transfer is cancelled. If the rules have a
+    /// `deletion`, what the server removes, or has removed while this client was away, is removed here too.
+    pub fn follow(&self, path: &str, to: &Path, rules: Rules) -> Transfer {
+        self.fetch(path, Place::of_path(to), rules, Fetch::following)
     }
 
     /// As `get`, but discards what arrives once it is verified.
     pub fn discard(&self, path: &str) -> Transfer {
-        self.fetch(path, Ok(Place::Discarded), Scope::default())
+        self.fetch(path, Ok(Place::Discarded), Rules::default(), Fetch::new)
     }
 
-    fn fetch(&self, path: &str, place: Result<Place, FileError>, scope: Scope) -> Transfer {
+    fn fetch(
+        &self,
+        path: &str,
+        place: Result<Place, FileError>,
+        rules: Rules,
+        new: impl Fn(&[u8], Place, Selection, Sender<Event>) -> Fetch,
+    ) -> Transfer {
         let (events, received) = channel();
-        match place {
-            Ok(place) => {
-                self.start(Box::new(Fetch::new(path.as_bytes(), place, scope, events)), None, received)
+        match place.and_then(|place| Ok((place, Selection::new(rules)?))) {
+            Ok((place, selection)) => {
+                self.start(Box::new(new(path.as_bytes(), place, selection, events)), None, received)
             }
             Err(error) => self.failed(path, error),
         }
     }
 
-    /// Uploads a file or a directory with all below it. `path`: a virtual path of the server, as `to` of `get`. What
-    /// the server has already with the same size and time is not sent.
+    /// Uploads a file or a directory with all below it. `path`: a virtual path of the server, as `to` of `get`; a slash
+    /// at the end of `from` means what it means there. What the server has already with the same size and time is not
+    /// sent.
     pub fn put(&self, from: &Path, path: &str) -> Transfer {
+        self.put_by(from, path, Rules::default())
+    }
+
+    /// As `put`, by these rules, which the server applies.
+    pub fn put_by(&self, from: &Path, path: &str, rules: Rules) -> Transfer {
         let number = self.next_operation();
         let alias = format!("/upload-{number}");
         let (folder, source) = match offered(from, &alias) {
@@ -153,7 +166,7 @@ impl Client {
             Err(error) => return self.failed(&from.display().to_string(), error),
         };
         let (events, received) = channel();
-        let what = Box::new(Upload::new(path.as_bytes(), source.as_slice(), events.clone()));
+        let what = Box::new(Upload::new(path.as_bytes(), source.as_slice(), rules, events.clone()));
         self.start_as(number, what, Some(Offer { alias, folder, events }), received)
     }
 
@@ -195,11 +208,12 @@ impl Client {
 
 /// The folder that a client offers for an upload, and the virtual path at which the server fetches from it.
 fn offered(from: &Path, alias: &str) -> Result<(Arc<dyn Folder>, Vec<u8>), FileError> {
-    if from.is_dir() {
-        return Ok((Arc::new(DiskFolder::open(from)?), alias.as_bytes().to_vec()));
+    let is_content = from.as_os_str().as_bytes().ends_with(b"/") || from.file_name().is_none();
+    if is_content && from.is_dir() {
+        return Ok((Arc::new(DiskFolder::open(from)?), [alias.as_bytes(), b"/"].concat()));
     }
     let Some(name) = from.file_name() else {
-        return Err(FileError::new(Code::Invalid, "the path has no name"));
+        return Err(FileError::new(Code::NotFound, "no such directory"));
     };
     let parent = from.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (folder, name) = (Arc::new(DiskFolder::open(parent)?), name.as_bytes());

@@ -8,8 +8,8 @@ use super::{Event, Reporter};
 use crate::error::{Code, Error, FileError};
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
 use crate::transfer::digest::Digest;
+use crate::transfer::filter::Selection;
 use crate::transfer::incoming::Announced;
-use crate::transfer::mirror::Deletion;
 use crate::transfer::place::Place;
 use crate::tree::Kind;
 use crate::wire::{Change, Entries, Form, Mode, Request};
@@ -21,19 +21,12 @@ const NAMES_BYTES_MAX: usize = 64 << 10;
 /// How often a file is fetched again that changes meanwhile.
 const CHANGES_MAX: u32 = 3;
 
-/// What is fetched.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Scope {
-    /// What changes later is fetched too, until the fetch is cancelled.
-    pub follows: bool,
-    /// Present if what the source does not have is removed.
-    pub deletion: Option<Deletion>,
-}
-
 /// A fetch that is under way.
 pub struct Fetch {
     path: Vec<u8>,
-    scope: Scope,
+    /// What changes later is fetched too, until the fetch is cancelled.
+    follows: bool,
+    is_dry: bool,
     /// The request for the names has not ended.
     is_listing: bool,
     /// The source has listed all, and `Event::Current` was not told yet.
@@ -50,11 +43,30 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    pub fn new(path: &[u8], place: Place, scope: Scope, events: Sender<Event>) -> Fetch {
-        let (is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
-        let (arrivals, reporter) = (Arrivals::new(path, place, scope.deletion), Reporter::new(events));
-        let path = path.to_vec();
-        Fetch { path, scope, is_listing, is_listed, arrivals, names, names_bytes, open, changed, reporter }
+    /// `path`: with a slash at its end, what is in the directory goes to the place; without, the directory goes there
+    /// by its name.
+    pub fn new(path: &[u8], place: Place, selection: Selection, events: Sender<Event>) -> Fetch {
+        let (follows, is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
+        let (path, is_dry) = (path.to_vec(), selection.rules.dry_run);
+        let (arrivals, reporter) = (Arrivals::new(&path, place, selection), Reporter::new(events));
+        Fetch {
+            path,
+            follows,
+            is_dry,
+            is_listing,
+            is_listed,
+            arrivals,
+            names,
+            names_bytes,
+            open,
+            changed,
+            reporter,
+        }
+    }
+
+    /// As `new`, for a directory that is followed until the fetch is cancelled.
+    pub fn following(path: &[u8], place: Place, selection: Selection, events: Sender<Event>) -> Fetch {
+        Fetch { follows: true, ..Fetch::new(path, place, selection, events) }
     }
 
     fn finished(&mut self, name: &[u8], size: u64, digest: Digest) {
@@ -78,21 +90,35 @@ impl Fetch {
         if headers.kind == Some(Kind::Directory) {
             self.arrivals.begin_listing(filename)?;
             (self.is_listing, self.is_listed) = (true, false);
-            if !self.scope.follows {
+            if !self.follows {
                 self.ask(asks, Request::new(0, Mode::List, &self.path.clone()));
             }
             return Ok(());
         }
-        let size = headers.size.unwrap_or(0);
+        let (size, mtime_ns) = (headers.size.unwrap_or(0), headers.mtime_ns.unwrap_or(0));
+        // Of a tree, what to fetch was decided when it was listed.
+        let is_wanted = filename != self.path || self.arrivals.replaces(filename, size, mtime_ns);
+        if !is_wanted || self.is_dry {
+            headers.request.into_iter().for_each(|number| asks.cancel(number));
+            self.open = self.open.saturating_sub(1);
+            if is_wanted {
+                self.plan(filename, false);
+            }
+            return Ok(());
+        }
         let announced = Announced {
             size,
-            mtime_ns: headers.mtime_ns.unwrap_or(0),
+            mtime_ns,
             mode: headers.mode.unwrap_or(0o644) & 0o777,
             tag: headers.tag.clone(),
         };
         self.arrivals.begin_file(filename, announced)?;
         self.reporter.tell(Event::Begun { path: shown(filename), size });
         Ok(())
+    }
+
+    fn plan(&self, filename: &[u8], removal: bool) {
+        self.reporter.tell(Event::Planned { path: shown(filename), removal });
     }
 
     /// Returns the settled octets.
@@ -115,7 +141,7 @@ impl Fetch {
         let (filename, error) = (reply.burger.filename, reply.failure());
         *settled += self.arrivals.give_up(filename);
         self.arrivals.miss(filename);
-        if error.code == Code::NotFound && self.scope.follows {
+        if error.code == Code::NotFound && self.follows {
             // It was removed since it was listed, which is told too.
             return Ok(());
         }
@@ -136,9 +162,10 @@ impl Fetch {
         for entry in Entries::of_list(chunk) {
             let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
             match self.arrivals.place_entry(&entry) {
-                Ok(None) => {}
-                Ok(Some(wanted)) if !wanted.ranges.is_empty() => self.ask_parts(asks, wanted),
-                Ok(Some(_)) => {
+                Ok((None, true)) if self.is_dry => self.plan(&self.arrivals.filename_of(entry.name), false),
+                Ok((None, _)) => {}
+                Ok((Some(wanted), _)) if !wanted.ranges.is_empty() => self.ask_parts(asks, wanted),
+                Ok(_) => {
                     self.names_bytes += entry.name.len();
                     self.names.push(entry.name.to_vec());
                 }
@@ -177,8 +204,14 @@ impl Fetch {
     /// All names are known.
     fn on_listed(&mut self) -> Result<(), FileError> {
         (self.is_listing, self.is_listed) = (false, true);
-        let reporter = &self.reporter;
-        self.arrivals.end_listing(|path| reporter.tell(Event::Removed { path: shown(path), here: true }))
+        let (reporter, is_dry) = (&self.reporter, self.is_dry);
+        self.arrivals.end_listing(|path| {
+            let path = shown(path);
+            reporter.tell(match is_dry {
+                true => Event::Planned { path, removal: true },
+                false => Event::Removed { path, here: true },
+            });
+        })
     }
 
     /// The source has removed a path. If that is the path of the request, all that is here stays.
@@ -219,13 +252,16 @@ impl Operation for Fetch {
         self.names.clear();
         self.arrivals.reset();
         let path = self.path.clone();
-        if self.scope.follows {
+        if self.follows {
             return self.ask(asks, Request::new(0, Mode::Follow, &path));
         }
         match self.arrivals.resume(&path) {
             Ok(Some(wanted)) => self.ask_parts(asks, wanted),
             // What is wrong with the place shows when the file begins.
-            Ok(None) | Err(_) => self.ask(asks, Request::new(0, Mode::Fetch, &path)),
+            Ok(None) | Err(_) => {
+                let known = self.arrivals.known(&path).map(|own| (own.size, own.mtime_ns));
+                self.ask(asks, Request { known, ..Request::new(0, Mode::Fetch, &path) });
+            }
         }
     }
 
@@ -244,6 +280,7 @@ impl Operation for Fetch {
             Form::Moved => self.on_moved(&headers.from, filename),
             Form::Pack => self.on_pack(reply.burger.chunk),
             Form::Failed => self.on_failed(reply, asks, &mut settled),
+            Form::Unchanged | Form::Planned => Ok(()),
             Form::End => {
                 self.open = self.open.saturating_sub(1);
                 Ok(())
@@ -254,7 +291,7 @@ impl Operation for Fetch {
         }
         self.ask_names(asks, if self.is_listing { NAMES_MAX } else { 1 });
         // The request that follows the path does not end.
-        if self.open == 0 || (self.open == 1 && self.scope.follows && !self.is_listing) {
+        if self.open == 0 || (self.open == 1 && self.follows && !self.is_listing) {
             settled += self.rest();
         }
         settled

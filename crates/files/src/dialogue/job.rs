@@ -62,6 +62,7 @@ struct Files {
     names: IntoIter<Vec<u8>>,
     ranges: Vec<(u64, u64)>,
     tag: Vec<u8>,
+    known: Option<(u64, i64)>,
     /// The directory of the last name.
     directory: Option<(TreePath, Box<dyn Directory>)>,
     /// Opened, and not begun.
@@ -98,9 +99,19 @@ impl Job {
                     true => vec![Vec::new()],
                     false => request.names.clone(),
                 };
-                let (ranges, tag) = (request.ranges.clone(), request.tag.clone());
+                let (ranges, tag, known) = (request.ranges.clone(), request.tag.clone(), request.known);
                 let (names, directory, next, current) = (names.into_iter(), None, None, None);
-                Work::Files(Box::new(Files { folder, base, names, ranges, tag, directory, next, current }))
+                Work::Files(Box::new(Files {
+                    folder,
+                    base,
+                    names,
+                    ranges,
+                    tag,
+                    known,
+                    directory,
+                    next,
+                    current,
+                }))
             }
         };
         let chunk = match u64::from(request.chunk) {
@@ -245,6 +256,10 @@ impl Job {
             return self.pack(sequence, left, opened);
         }
         let filename = filename_of(&self.path, &opened.name);
+        if files.known == Some((opened.attributes.size, opened.attributes.mtime_ns)) {
+            let headers = Headers { request: Some(request), form: Form::Unchanged, ..Headers::default() };
+            return Step::Told(reply(&filename, &headers));
+        }
         if !files.tag.is_empty() && files.tag != opened.attributes.tag {
             let error = FileError::new(Code::Changed, "the file is another version");
             return Step::Told(failure(request, &filename, &error));

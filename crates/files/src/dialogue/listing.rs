@@ -70,7 +70,7 @@ impl Operation for Listing {
                 self.is_over = true;
                 Ok(())
             }
-            Form::Begin | Form::Data | Form::Pack | Form::Listed | Form::Moved => Ok(()),
+            _ => Ok(()),
         };
         if let Err(error) = outcome {
             self.reporter.fail(reply.burger.filename, error);

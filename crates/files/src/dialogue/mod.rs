@@ -45,6 +45,8 @@ pub enum Event {
     Removed { path: String, here: bool },
     /// The source has moved a path. `here`: it was moved here too.
     Moved { from: String, to: String, here: bool },
+    /// Of a dry run: the path would be made, replaced, or removed.
+    Planned { path: String, removal: bool },
     /// Of a path that is followed: all that the source had is here.
     Current,
     /// A file failed; the others go on.

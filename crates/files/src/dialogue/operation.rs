@@ -17,18 +17,22 @@ impl Reply<'_> {
     }
 }
 
-/// Requests that an operation wants to be sent.
+/// Requests that an operation wants to be sent, and those that it needs no longer.
 #[derive(Default)]
-pub struct Asks(Vec<Request>);
+pub struct Asks {
+    pub requests: Vec<Request>,
+    pub cancelled: Vec<u32>,
+}
 
 impl Asks {
     /// Sends a request; its number is assigned later.
     pub fn ask(&mut self, request: Request) {
-        self.0.push(request);
+        self.requests.push(request);
     }
 
-    pub fn take(&mut self) -> Vec<Request> {
-        std::mem::take(&mut self.0)
+    /// Ends a request: no reply to it is handled any more.
+    pub fn cancel(&mut self, request: u32) {
+        self.cancelled.push(request);
     }
 }
 

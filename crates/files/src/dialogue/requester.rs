@@ -90,7 +90,7 @@ impl Requester {
             if let Some(what) = self.operations.get_mut(&number) {
                 what.begin(&mut asks);
             }
-            self.ask(number, &mut asks);
+            self.ask(number, asks);
         }
     }
 
@@ -98,7 +98,7 @@ impl Requester {
         let mut asks = Asks::default();
         what.begin(&mut asks);
         self.operations.insert(operation, what);
-        self.ask(operation, &mut asks);
+        self.ask(operation, asks);
     }
 
     /// Returns true if an operation is under way.
@@ -108,10 +108,7 @@ impl Requester {
 
     pub fn cancel(&mut self, operation: u64) {
         let own = self.requests.iter().filter(|(_, of)| of.0 == operation).map(|(number, _)| *number);
-        for number in own.collect::<Vec<u32>>() {
-            self.requests.remove(&number);
-            self.frames.push(Request::new(number, Mode::Cancel, b"/").to_frame());
-        }
+        own.collect::<Vec<u32>>().into_iter().for_each(|number| self.cancel_request(number));
         let settled = self.operations.remove(&operation).map_or(0, |mut what| what.abort(Error::Cancelled));
         self.give_back(settled);
         self.send_requests();
@@ -163,12 +160,19 @@ impl Requester {
         if what.is_over() {
             self.operations.remove(&operation);
         }
-        self.ask(operation, &mut asks);
+        self.ask(operation, asks);
         Some(settled)
     }
 
-    fn ask(&mut self, operation: u64, asks: &mut Asks) {
-        self.waiting.extend(asks.take().into_iter().map(|request| (operation, request)));
+    fn cancel_request(&mut self, number: u32) {
+        if self.requests.remove(&number).is_some() {
+            self.frames.push(Request::new(number, Mode::Cancel, b"/").to_frame());
+        }
+    }
+
+    fn ask(&mut self, operation: u64, asks: Asks) {
+        asks.cancelled.into_iter().for_each(|number| self.cancel_request(number));
+        self.waiting.extend(asks.requests.into_iter().map(|request| (operation, request)));
         self.send_requests();
     }
 

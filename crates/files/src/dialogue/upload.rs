@@ -5,33 +5,39 @@ use std::sync::mpsc::Sender;
 use super::operation::{Asks, Operation, Reply};
 use super::{Event, Report, Reporter};
 use crate::error::Error;
-use crate::wire::{Form, Mode, Request};
+use crate::rules::Rules;
+use crate::wire::{Change, Form, Mode, Request};
 
 /// An upload that is under way.
 pub struct Upload {
     /// Where it goes, at the other side, and where that finds it.
     path: Vec<u8>,
     source: Vec<u8>,
+    rules: Rules,
     reporter: Reporter,
     is_over: bool,
 }
 
 impl Upload {
-    pub fn new(path: &[u8], source: &[u8], events: Sender<Event>) -> Upload {
+    pub fn new(path: &[u8], source: &[u8], rules: Rules, events: Sender<Event>) -> Upload {
         let reporter = Reporter::new(events);
-        Upload { path: path.to_vec(), source: source.to_vec(), reporter, is_over: false }
+        Upload { path: path.to_vec(), source: source.to_vec(), rules, reporter, is_over: false }
     }
 }
 
 impl Operation for Upload {
     fn begin(&mut self, asks: &mut Asks) {
         self.reporter.report = Report::default();
-        let source = self.source.clone();
-        asks.ask(Request { source, ..Request::new(0, Mode::Upload, &self.path) });
+        let (source, rules) = (self.source.clone(), self.rules.clone());
+        asks.ask(Request { source, rules, ..Request::new(0, Mode::Upload, &self.path) });
     }
 
     fn on_reply(&mut self, reply: &Reply<'_>, _: &mut Asks) -> u64 {
+        let removal = reply.burger.operation == Change::Delete;
+        let path = || String::from_utf8_lossy(reply.burger.filename).into_owned();
         match reply.headers.form {
+            Form::Planned => self.reporter.tell(Event::Planned { path: path(), removal }),
+            Form::Data if removal => self.reporter.tell(Event::Removed { path: path(), here: true }),
             Form::Failed => self.reporter.fail(reply.burger.filename, reply.failure()),
             Form::End => {
                 self.reporter.report.files = reply.headers.files.unwrap_or(0);

@@ -7,13 +7,14 @@ use std::time::Instant;
 
 use crate::dialogue::Event;
 use crate::dialogue::changes::Wake;
-use crate::dialogue::fetch::{Fetch, Scope};
+use crate::dialogue::fetch::Fetch;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::provider::{Outlet, Provider, Turn, failure, reply};
 use crate::dialogue::requester::{Limits, Requester};
 use crate::error::{Code, FileError};
+use crate::transfer::filter::Selection;
 use crate::transfer::place::Place;
-use crate::wire::{DecodeError, Form, Hash, Headers, Message, Mode, Request};
+use crate::wire::{Change, Cheezburger, DecodeError, Form, Hash, Headers, Message, Mode, Request};
 
 /// The state of the dialogue with a client.
 pub struct Session {
@@ -89,7 +90,8 @@ impl Session {
         }
         let (events, received) = channel();
         let place = Place::At { folder: mount.folder.clone(), path };
-        let fetch = Fetch::new(&request.source, place, Scope::default(), events);
+        let selection = Selection::new(request.rules.clone())?;
+        let fetch = Fetch::new(&request.source, place, selection, events);
         self.requester.start(u64::from(request.number), Box::new(fetch));
         self.requester.open(Instant::now());
         self.uploads.push((request.clone(), received));
@@ -115,6 +117,12 @@ impl Session {
                         };
                         provider.push(reply(&request.path, &headers));
                         return false;
+                    }
+                    Event::Planned { path, removal } => {
+                        provider.push(told(request.number, Form::Planned, &path, removal));
+                    }
+                    Event::Removed { path, here: true } => {
+                        provider.push(told(request.number, Form::Data, &path, true));
                     }
                     Event::Aborted(_) => return false,
                     _ => {}
@@ -145,4 +153,12 @@ impl Session {
             turn => Some(turn),
         }
     }
+}
+
+/// The frame that tells what happens to a path of an upload.
+fn told(request: u32, form: Form, path: &str, removal: bool) -> Vec<u8> {
+    let headers = Headers { request: Some(request), form, ..Headers::default() }.write();
+    let operation = if removal { Change::Delete } else { Change::Create };
+    let burger = Cheezburger::new(0, path.as_bytes(), headers.hash());
+    Message::Cheezburger(Cheezburger { operation, ..burger }).to_frame()
 }

@@ -1,14 +1,14 @@
 //! The files that arrive of one request: those that have begun, those of which a part is asked for, and their place.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::digest::{BLOCK, Digest};
+use super::filter::Selection;
 use super::incoming::{Announced, IncomingFile, Part, has_part};
-use super::mirror::Deletion;
-use super::place::{Place, TreeTarget};
+use super::place::{Place, Placed, TreeTarget};
 use crate::error::{Code, FileError};
-use crate::tree::Directory;
-use crate::tree::TreePath;
+use crate::tree::{Attributes, Directory, Kind, TreePath};
 use crate::wire::{Cheezburger, Entries, Entry, Headers};
 
 /// How often the wrong groups of a file are asked for again.
@@ -18,8 +18,10 @@ const ATTEMPTS: u32 = 3;
 pub struct Arrivals {
     /// The path of the request, without a slash at its end.
     path: Vec<u8>,
+    /// The name of a directory that goes below the place, and not only what is in it.
+    own_name: Option<Vec<u8>>,
     place: Place,
-    deletion: Option<Deletion>,
+    selection: Arc<Selection>,
     tree: Option<TreeTarget>,
     /// Files that arrive, by the sender's path.
     current: HashMap<Vec<u8>, Current>,
@@ -62,10 +64,14 @@ pub enum News {
 }
 
 impl Arrivals {
-    pub fn new(path: &[u8], place: Place, deletion: Option<Deletion>) -> Arrivals {
+    /// `path`: with a slash at its end, what is in the directory goes to the place; without, the directory goes there
+    /// by its name.
+    pub fn new(path: &[u8], place: Place, selection: Selection) -> Arrivals {
         let (tree, current, prepared) = Default::default();
+        let own_name = path.rsplit(|octet| *octet == b'/').next().filter(|name| !name.is_empty());
+        let (own_name, selection) = (own_name.map(<[u8]>::to_vec), Arc::new(selection));
         let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
-        Arrivals { path, place, deletion, tree, current, prepared }
+        Arrivals { path, own_name, place, selection, tree, current, prepared }
     }
 
     /// Forgets what is under way. What has arrived stays on the disk.
@@ -80,7 +86,8 @@ impl Arrivals {
         let is_root = filename.strip_suffix(b"/").unwrap_or(filename) == self.path;
         let base = if is_root { TreePath::default() } else { below(&self.path, filename)? };
         if is_root {
-            self.tree = Some(TreeTarget::new(self.place.of_tree()?, self.deletion));
+            let folder = self.place.of_tree(self.own_name.as_deref(), !self.selection.rules.dry_run)?;
+            self.tree = Some(TreeTarget::new(folder, self.selection.clone()));
         }
         self.tree()?.begin_listing(base);
         Ok(())
@@ -188,7 +195,7 @@ impl Arrivals {
             return News::Failed(FileError::new(Code::Corrupt, text));
         }
         let size = current.file.size();
-        match current.file.finish(&*current.directory, digest, false) {
+        match current.file.finish(&*current.directory, digest, self.selection.rules.fsync) {
             Ok(digest) => News::Finished { size, digest },
             Err(error) => News::Failed(error),
         }
@@ -223,15 +230,31 @@ impl Arrivals {
         self.current.remove(filename).map_or(0, |current| current.file.unrecorded())
     }
 
-    /// Makes the directory or link of an entry. For a file that differs from the one here: what to ask for.
-    pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<Option<Wanted>, FileError> {
-        let Some(tree) = &mut self.tree else { return Ok(None) };
-        if !tree.place_entry(entry)? {
-            return Ok(None);
+    /// Makes the directory or link of an entry. Returns what to ask for of a file that differs from the one here; and
+    /// whether anything differs.
+    pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<(Option<Wanted>, bool), FileError> {
+        let Some(tree) = &mut self.tree else { return Ok((None, false)) };
+        let placed = tree.place_entry(entry)?;
+        if placed != Placed::Wanted || self.selection.rules.dry_run {
+            return Ok((None, placed != Placed::Same));
         }
         let filename = self.filename_of(entry.name);
         let resumed = if entry.size > BLOCK { self.resume(&filename)? } else { None };
-        Ok(Some(resumed.unwrap_or(Wanted { filename, ranges: Vec::new(), tag: Vec::new() })))
+        Ok((Some(resumed.unwrap_or(Wanted { filename, ranges: Vec::new(), tag: Vec::new() })), true))
+    }
+
+    /// Size and time of the file here that a file of the source would replace.
+    pub fn known(&mut self, filename: &[u8]) -> Option<Attributes> {
+        let (directory, name) = self.place_of(filename).ok()?;
+        directory.attributes(&name).ok().filter(|own| own.kind == Kind::File)
+    }
+
+    /// Returns true if a file of the source takes the place of what is here.
+    pub fn replaces(&mut self, filename: &[u8], size: u64, mtime_ns: i64) -> bool {
+        let own = self.known(filename);
+        let entry =
+            Entry { kind: Kind::File, name: b"", size, mtime_ns, mode: 0, target: b"", content: None };
+        self.selection.replaces(own.as_ref(), &entry)
     }
 
     /// Writes the files of a pack, and reports each: its name, size and digest. Error: the pack is invalid from some

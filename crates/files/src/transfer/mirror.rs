@@ -2,17 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::filter::Filter;
 use crate::error::{Code, FileError};
-use crate::tree::{DEPTH_MAX, Directory, Folder, Kind, TreePath, is_part};
-
-/// How a transfer removes what the source does not have.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Deletion {
-    /// If the source lacks more files and directories than this, none is removed.
-    pub most: Option<u64>,
-    /// Everything may be removed: an empty source is no error.
-    pub force: bool,
-}
+use crate::rules::Deletion;
+use crate::tree::{Directory, Folder, Kind, TreePath, is_part};
 
 /// The names that the source has, and what is removed by them.
 pub struct Mirror {
@@ -58,6 +51,8 @@ impl Mirror {
     pub fn remove_unlisted(
         &mut self,
         folder: &dyn Folder,
+        filter: &Filter,
+        is_dry: bool,
         mut removed: impl FnMut(&TreePath),
     ) -> Result<(), FileError> {
         let refused = |code, text: &str| Err(FileError::new(code, format!("nothing was removed: {text}")));
@@ -65,12 +60,13 @@ impl Mirror {
         if is_incomplete {
             return refused(Code::Invalid, "the listing of the source is not complete");
         }
-        let (mut unlisted, mut count) = (Vec::new(), 0);
+        let mut search = Search { filter, names: &names, unlisted: Vec::new(), count: 0 };
         match folder.directory(&base) {
-            Ok(directory) => find(&*directory, &base, &names, &mut unlisted, &mut count)?,
+            Ok(directory) => search.find(&*directory, &base)?,
             // Something else has taken its place since.
             Err(_) => return Ok(()),
         }
+        let Search { unlisted, count, .. } = search;
         if base.is_empty() && names.is_empty() && !unlisted.is_empty() && !self.deletion.force {
             return refused(Code::Denied, "the source is empty");
         }
@@ -80,8 +76,9 @@ impl Mirror {
             return refused(Code::Limit, &text);
         }
         for path in unlisted {
-            remove(folder, &path)?;
-            removed(&path);
+            if is_dry || remove(folder, filter, &path)? {
+                removed(&path);
+            }
         }
         Ok(())
     }
@@ -93,62 +90,77 @@ fn digest_of(name: &[u8]) -> [u8; 16] {
     digest
 }
 
-/// Finds the names below a directory that are not listed. Of a directory that is not listed, `count` has all names.
-fn find(
-    directory: &dyn Directory,
-    path: &TreePath,
-    listed: &HashSet<[u8; 16]>,
-    unlisted: &mut Vec<TreePath>,
-    count: &mut u64,
-) -> Result<(), FileError> {
-    for name in directory.names()? {
-        let name = name?;
-        if is_part(&name) {
-            continue;
-        }
-        let below = path.join(&name)?;
-        // What is neither a file nor a directory nor a link is not removed.
-        let Ok(attributes) = directory.attributes(&name) else { continue };
-        let is_listed = listed.contains(&digest_of(below.as_bytes()));
-        if !is_listed {
-            *count += 1;
-        }
-        if attributes.kind == Kind::Directory {
-            let mut deeper = Vec::new();
-            find(&*directory.directory(&name)?, &below, listed, &mut deeper, count)?;
-            if is_listed {
-                unlisted.append(&mut deeper);
-            }
-        }
-        if !is_listed {
-            unlisted.push(below);
-        }
-    }
-    Ok(())
+/// A search for names that the source does not have.
+struct Search<'a> {
+    filter: &'a Filter,
+    names: &'a HashSet<[u8; 16]>,
+    /// Of a directory that is not listed, it alone.
+    unlisted: Vec<TreePath>,
+    /// Of a directory that is not listed, with all below it.
+    count: u64,
 }
 
-/// Removes a path with all below it. False: nothing has it.
-pub fn remove(folder: &dyn Folder, path: &TreePath) -> Result<bool, FileError> {
+impl Search<'_> {
+    fn find(&mut self, directory: &dyn Directory, path: &TreePath) -> Result<(), FileError> {
+        for name in directory.names()? {
+            let name = name?;
+            let below = path.join(&name)?;
+            // What is neither a file nor a directory nor a link is not removed.
+            let Ok(attributes) = directory.attributes(&name) else { continue };
+            let is_directory = attributes.kind == Kind::Directory;
+            if is_part(&name) || self.filter.excludes(&below, is_directory) {
+                continue;
+            }
+            let is_listed = self.names.contains(&digest_of(below.as_bytes()));
+            self.count += u64::from(!is_listed);
+            if is_directory {
+                let found = self.unlisted.len();
+                self.find(&*directory.directory(&name)?, &below)?;
+                if !is_listed {
+                    self.unlisted.truncate(found);
+                }
+            }
+            if !is_listed {
+                self.unlisted.push(below);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes a path with all below it, but what is left out of the transfer. Returns true if it is gone by that.
+pub fn remove(folder: &dyn Folder, filter: &Filter, path: &TreePath) -> Result<bool, FileError> {
     let Some((parent, name)) = path.split_last() else {
         return Err(FileError::new(Code::Denied, "the folder itself is not removed"));
     };
-    let removed = folder.directory(&parent).and_then(|directory| remove_tree(&*directory, name, 0));
+    let removed =
+        folder.directory(&parent).and_then(|directory| remove_tree(&*directory, filter, path, name));
     match removed {
         Err(error) if error.code == Code::NotFound => Ok(false),
-        outcome => outcome.map(|()| true),
+        outcome => outcome,
     }
 }
 
-fn remove_tree(directory: &dyn Directory, name: &[u8], depth: usize) -> Result<(), FileError> {
-    if directory.attributes(name)?.kind != Kind::Directory {
-        return directory.remove_file(name);
+fn remove_tree(
+    directory: &dyn Directory,
+    filter: &Filter,
+    path: &TreePath,
+    name: &[u8],
+) -> Result<bool, FileError> {
+    let is_directory = directory.attributes(name)?.kind == Kind::Directory;
+    if filter.excludes(path, is_directory) {
+        return Ok(false);
     }
-    if depth > DEPTH_MAX {
-        return Err(FileError::new(Code::Limit, "more than 256 directories deep"));
+    if !is_directory {
+        return directory.remove_file(name).map(|()| true);
     }
-    let below = directory.directory(name)?;
+    let (below, mut is_empty) = (directory.directory(name)?, true);
     for name in below.names()? {
-        remove_tree(&*below, &name?, depth + 1)?;
+        let name = name?;
+        is_empty &= remove_tree(&*below, filter, &path.join(&name)?, &name)?;
     }
-    directory.remove_directory(name)
+    if is_empty {
+        directory.remove_directory(name)?;
+    }
+    Ok(is_empty)
 }

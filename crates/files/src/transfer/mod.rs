@@ -8,10 +8,12 @@
 //! | `sidecar` | the octets of that record |
 //! | `arrivals` | the files of a request that arrive |
 //! | `place` | where these go |
+//! | `filter` | which names are left out |
 //! | `mirror` | what is removed because the source does not have it |
 
 pub mod arrivals;
 pub mod digest;
+pub mod filter;
 pub mod incoming;
 pub mod mirror;
 pub mod outgoing;

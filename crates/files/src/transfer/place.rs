@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::digest::Digest;
+use super::filter::Selection;
 use super::incoming::part_name;
-use super::mirror::{self, Deletion, Mirror};
+use super::mirror::{self, Mirror};
 use crate::error::{Code, FileError};
 use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
@@ -48,18 +49,24 @@ impl Place {
         }
     }
 
-    /// The folder for a tree, which is created if needed.
-    pub(super) fn of_tree(&self) -> Result<Box<dyn Folder>, FileError> {
+    /// The folder for a tree, which is created if needed. `own`: the name of the tree, if it goes below the place.
+    pub(super) fn of_tree(&self, own: Option<&[u8]>, creates: bool) -> Result<Box<dyn Folder>, FileError> {
         let Place::At { folder, path } = self else { return Ok(Box::new(Discard)) };
-        if let Some((parent, name)) = path.split_last() {
-            let directory = folder.directory(&parent)?;
-            match directory.attributes(name) {
-                Ok(known) if known.kind == Kind::Directory => {}
-                Ok(_) => return Err(FileError::new(Code::Denied, "a file is in the way of a directory")),
-                Err(_) => directory.make_directory(name, 0o755)?,
-            }
+        let below = own.map(|own| path.join(own)).transpose()?;
+        for path in [Some(path), below.as_ref()].into_iter().flatten().filter(|_| creates) {
+            make_directory(&**folder, path)?;
         }
-        Ok(Box::new(Below { folder: folder.clone(), base: path.clone() }))
+        Ok(Box::new(Below { folder: folder.clone(), base: below.unwrap_or_else(|| path.clone()) }))
+    }
+}
+
+fn make_directory(folder: &dyn Folder, path: &TreePath) -> Result<(), FileError> {
+    let Some((parent, name)) = path.split_last() else { return Ok(()) };
+    let directory = folder.directory(&parent)?;
+    match directory.attributes(name) {
+        Ok(known) if known.kind == Kind::Directory => Ok(()),
+        Ok(_) => Err(FileError::new(Code::Denied, "a file is in the way of a directory")),
+        Err(_) => directory.make_directory(name, 0o755),
     }
 }
 
@@ -97,6 +104,7 @@ impl Folder for Below {
 /// A tree that is filled.
 pub struct TreeTarget {
     folder: Box<dyn Folder>,
+    selection: Arc<Selection>,
     /// Present if what the source does not have is removed.
     mirror: Option<Mirror>,
     /// The directory of the last name.
@@ -105,9 +113,21 @@ pub struct TreeTarget {
     directories: Vec<(TreePath, i64, u32)>,
 }
 
+/// What an entry of the source means here.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// Nothing is to be done, or it is left out.
+    Same,
+    /// It is made; of a dry run: it would be.
+    Made,
+    /// A file is to be fetched.
+    Wanted,
+}
+
 impl TreeTarget {
-    pub fn new(folder: Box<dyn Folder>, deletion: Option<Deletion>) -> TreeTarget {
-        TreeTarget { folder, mirror: deletion.map(Mirror::new), last: None, directories: Vec::new() }
+    pub fn new(folder: Box<dyn Folder>, selection: Arc<Selection>) -> TreeTarget {
+        let mirror = selection.rules.deletion.map(Mirror::new);
+        TreeTarget { folder, selection, mirror, last: None, directories: Vec::new() }
     }
 
     /// The directory of a path, and the name in it.
@@ -127,45 +147,65 @@ impl TreeTarget {
         }
     }
 
-    /// Makes directories and links. Returns true if it is a file that differs from what is here.
-    pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<bool, FileError> {
+    /// Makes directories and links.
+    pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<Placed, FileError> {
         let path = TreePath::parse(entry.name)?;
+        if self.selection.filter.excludes(&path, entry.kind == Kind::Directory) {
+            return Ok(Placed::Same);
+        }
         if let Some(mirror) = &mut self.mirror {
             mirror.add(path.as_bytes());
         }
         let (parent, name) = split(&path)?;
-        let mut own = self.directory_of(parent.clone())?.attributes(name).ok();
+        let (selection, is_dry) = (self.selection.clone(), self.selection.rules.dry_run);
+        let mut own = match self.directory_of(parent.clone()) {
+            // A directory that would be made.
+            Err(error) if is_dry && error.code == Code::NotFound => None,
+            directory => directory?.attributes(name).ok(),
+        };
         let is_directory = |kind| kind == Kind::Directory;
         if own.as_ref().is_some_and(|own| is_directory(own.kind) != is_directory(entry.kind)) {
-            self.make_way(&path)?;
+            if !is_dry {
+                self.make_way(&path)?;
+            }
             own = None;
+        }
+        if is_dry {
+            return Ok(match entry.kind {
+                Kind::File if selection.replaces(own.as_ref(), entry) => Placed::Wanted,
+                Kind::File => Placed::Same,
+                kind if own.is_some_and(|own| own.kind == kind) => Placed::Same,
+                _ => Placed::Made,
+            });
         }
         let directory = self.directory_of(parent)?;
         match entry.kind {
             Kind::Directory => {
-                if own.is_none() {
+                let is_new = own.is_none();
+                if is_new {
                     directory.make_directory(name, entry.mode & 0o777)?;
                 }
                 self.directories.push((path, entry.mtime_ns, entry.mode & 0o777));
+                Ok(if is_new { Placed::Made } else { Placed::Same })
             }
             Kind::Link => {
                 let is_same = own.is_some_and(|own| own.kind == Kind::Link)
                     && directory.read_link(name).is_ok_and(|target| target == entry.target);
-                if !is_same {
-                    directory.make_link(name, entry.target)?;
+                if is_same {
+                    return Ok(Placed::Same);
                 }
+                directory.make_link(name, entry.target)?;
+                Ok(Placed::Made)
             }
+            Kind::File if selection.replaces(own.as_ref(), entry) => Ok(Placed::Wanted),
             Kind::File => {
-                let is_same = |own: &Attributes| {
-                    (own.kind, own.size, own.mtime_ns) == (Kind::File, entry.size, entry.mtime_ns)
-                };
-                let Some(own) = own.filter(is_same) else { return Ok(true) };
-                if own.mode != entry.mode & 0o777 {
+                let is_known = |own: &Attributes| (own.size, own.mtime_ns) == (entry.size, entry.mtime_ns);
+                if own.is_some_and(|own| is_known(&own) && own.mode != entry.mode & 0o777) {
                     directory.set_attributes(name, entry.mtime_ns, entry.mode & 0o777)?;
                 }
+                Ok(Placed::Same)
             }
         }
-        Ok(false)
     }
 
     /// Removes a directory where the source has something else, or the other way round.
@@ -187,7 +227,7 @@ impl TreeTarget {
         if blake3::hash(content).as_bytes() != digest {
             return Err(FileError::new(Code::Corrupt, "the octets are not those that were announced"));
         }
-        let path = TreePath::parse(entry.name)?;
+        let (path, fsync) = (TreePath::parse(entry.name)?, self.selection.rules.fsync);
         let (parent, name) = split(&path)?;
         let directory = self.directory_of(parent)?;
         let part = part_name(name);
@@ -195,7 +235,13 @@ impl TreeTarget {
         target.set_len(0)?;
         target.write(0, content)?;
         target.set_attributes(entry.mtime_ns, entry.mode & 0o777)?;
+        if fsync {
+            target.sync()?;
+        }
         directory.rename(&part, name)?;
+        if fsync {
+            directory.sync()?;
+        }
         Ok(*digest)
     }
 
@@ -213,7 +259,10 @@ impl TreeTarget {
     pub fn end_listing(&mut self, removed: impl FnMut(&TreePath)) -> Result<(), FileError> {
         self.last = None;
         match &mut self.mirror {
-            Some(mirror) => mirror.remove_unlisted(&*self.folder, removed),
+            Some(mirror) => {
+                let Selection { filter, rules } = &*self.selection;
+                mirror.remove_unlisted(&*self.folder, filter, rules.dry_run, removed)
+            }
             None => Ok(()),
         }
     }
@@ -221,21 +270,25 @@ impl TreeTarget {
     /// The source has removed a path. Returns true if it is removed here too.
     pub fn remove(&mut self, path: &TreePath) -> Result<bool, FileError> {
         self.last = None;
-        if self.mirror.is_none() { Ok(false) } else { mirror::remove(&*self.folder, path) }
+        match self.mirror {
+            Some(_) => mirror::remove(&*self.folder, &self.selection.filter, path),
+            None => Ok(false),
+        }
     }
 
     /// The source has moved a path. Returns true if it is moved here too; what is at `to` afterwards is told by the
     /// source.
     pub fn rename(&mut self, from: &TreePath, to: &TreePath) -> Result<bool, FileError> {
         self.last = None;
-        if self.mirror.is_none() {
+        let filter = &self.selection.filter;
+        if self.mirror.is_none() || filter.excludes(from, false) || filter.excludes(to, false) {
             return Ok(false);
         }
         match self.folder.rename(from, to) {
             Ok(()) => Ok(true),
             Err(error) if error.code == Code::NotFound => Ok(false),
             // What is in the way differs from what the source has there.
-            Err(_) => mirror::remove(&*self.folder, from).map(|_| false),
+            Err(_) => mirror::remove(&*self.folder, filter, from).map(|_| false),
         }
     }
 

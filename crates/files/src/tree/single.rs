@@ -1,4 +1,4 @@
-//! A folder with one file of a directory, so that a side which may read it can read nothing else.
+//! A folder with one name of a directory, so that a side which may read it can read nothing else.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub struct Single {
 }
 
 impl Single {
-    /// `name`: of a file in the root of `folder`.
+    /// `name`: of a file or directory in the root of `folder`.
     pub fn new(folder: Arc<dyn Folder>, name: &[u8]) -> Single {
         Single { folder, name: name.to_vec() }
     }
@@ -20,11 +20,13 @@ impl Single {
 
 impl Folder for Single {
     fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
-        match path.is_empty() {
-            true => {
-                Ok(Box::new(SingleDirectory { inner: self.folder.directory(path)?, name: self.name.clone() }))
-            }
-            false => Err(not_there()),
+        if path.is_empty() {
+            let inner = self.folder.directory(path)?;
+            return Ok(Box::new(SingleDirectory { inner, name: self.name.clone() }));
+        }
+        match path.as_bytes().split(|octet| *octet == b'/').next() {
+            Some(first) if first == self.name => self.folder.directory(path),
+            _ => Err(not_there()),
         }
     }
 
@@ -33,12 +35,12 @@ impl Folder for Single {
     }
 
     fn watch(&self, _: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
-        Err(FileError::new(Code::Invalid, "one file is not watched"))
+        Err(FileError::new(Code::Invalid, "one name is not watched"))
     }
 }
 
 fn not_there() -> FileError {
-    FileError::new(Code::NotFound, "only one file is offered")
+    FileError::new(Code::NotFound, "only one name is offered")
 }
 
 fn read_only<T>() -> Result<T, FileError> {
@@ -65,8 +67,8 @@ impl Directory for SingleDirectory {
         self.checked(name)?.attributes(name)
     }
 
-    fn directory(&self, _: &[u8]) -> Result<Box<dyn Directory>, FileError> {
-        Err(not_there())
+    fn directory(&self, name: &[u8]) -> Result<Box<dyn Directory>, FileError> {
+        self.checked(name)?.directory(name)
     }
 
     fn open(&self, name: &[u8]) -> Result<Box<dyn Source>, FileError> {

@@ -3,7 +3,7 @@
 //! Other clients ignore them.
 
 use super::hash::HashWriter;
-use super::request::decimal;
+use super::request::{decimal, signed};
 use super::{Hash, Kind};
 use crate::names::{name_of, value_of};
 
@@ -26,6 +26,11 @@ pub enum Form {
     Listed,
     /// Nothing: the header `from` has the path by which the file or directory was known.
     Moved,
+    /// Nothing: the file has the size and time that the client knows.
+    Unchanged,
+    /// Nothing: of a dry run of an upload, the server would make or replace the path; with the operation `Delete`, it
+    /// would remove it.
+    Planned,
     /// Nothing: the request is complete.
     End,
     /// Nothing: the request, or the file that is named, failed.
@@ -33,13 +38,15 @@ pub enum Form {
 }
 
 impl Form {
-    const NAMES: [(&'static [u8], Form); 8] = [
+    const NAMES: [(&'static [u8], Form); 10] = [
         (b"data", Form::Data),
         (b"begin", Form::Begin),
         (b"pack", Form::Pack),
         (b"list", Form::List),
         (b"listed", Form::Listed),
         (b"moved", Form::Moved),
+        (b"unchanged", Form::Unchanged),
+        (b"planned", Form::Planned),
         (b"end", Form::End),
         (b"failed", Form::Failed),
     ];
@@ -138,13 +145,6 @@ impl Headers {
             }
         }
         Ok(headers)
-    }
-}
-
-fn signed(text: &[u8]) -> Option<i64> {
-    match text.strip_prefix(b"-") {
-        Some(digits) => decimal::<i64>(digits).map(|number| -number),
-        None => decimal(text),
     }
 }
 

@@ -5,6 +5,7 @@
 use super::hash::HashWriter;
 use super::{Hash, Message};
 use crate::names::{name_of, value_of};
+use crate::rules::{Deletion, Existing, Pattern, Rules};
 
 /// The option that marks a request, and its value.
 const EXTENSION: &[u8] = b"pinnace";
@@ -62,8 +63,12 @@ pub struct Request {
     pub ranges: Vec<(u64, u64)>,
     /// The version of the file that the ranges belong to.
     pub tag: Vec<u8>,
+    /// Size and time of the file that the client has: if the server's has the same, it is not sent.
+    pub known: Option<(u64, i64)>,
     /// For `Upload`: the virtual path at which the client offers the file or folder.
     pub source: Vec<u8>,
+    /// For `Upload`: what the server leaves out, replaces and removes.
+    pub rules: Rules,
 }
 
 impl Request {
@@ -76,7 +81,9 @@ impl Request {
             chunk: 0,
             ranges: Vec::new(),
             tag: Vec::new(),
+            known: None,
             source: Vec::new(),
+            rules: Rules::default(),
         }
     }
 
@@ -102,6 +109,10 @@ impl Request {
                 options.put(name, value);
             }
         }
+        if let Some((size, mtime_ns)) = self.known {
+            options.put(b"known", format!("{size}:{mtime_ns}").as_bytes());
+        }
+        self.put_rules(&mut options);
         Message::Icanhaz { path: &self.path, options: options.hash(), cache: Hash::EMPTY }.to_frame()
     }
 
@@ -122,17 +133,88 @@ impl Request {
                 b"ranges" => request.ranges = ranges(value).ok_or("invalid ranges")?,
                 b"tag" => request.tag = value.to_vec(),
                 b"source" => request.source = value.to_vec(),
-                _ => {}
+                b"known" => request.known = Some(known(value).ok_or("an invalid size and time")?),
+                _ => request.read_rule(name, value)?,
             }
         }
         Ok(request)
     }
+
+    fn put_rules(&self, options: &mut HashWriter) {
+        let Rules { filter, existing, deletion, fsync, dry_run } = &self.rules;
+        if !filter.is_empty() {
+            let sign = |pattern: &Pattern| if pattern.includes { "+" } else { "-" };
+            let rules: Vec<String> = filter.iter().map(|of| format!("{}{}", sign(of), of.text)).collect();
+            options.put(b"filter", rules.join("\0").as_bytes());
+        }
+        if let Some(name) = name_of(&EXISTING, *existing).filter(|_| *existing != Existing::Different) {
+            options.put(b"existing", name);
+        }
+        if let Some(Deletion { most, force }) = deletion {
+            options.put(b"delete", most.map_or_else(|| "all".to_owned(), |most| most.to_string()).as_bytes());
+            if *force {
+                options.put(b"delete-force", b"1");
+            }
+        }
+        for (name, is_set) in [(&b"fsync"[..], *fsync), (b"dry-run", *dry_run)] {
+            if is_set {
+                options.put(name, b"1");
+            }
+        }
+    }
+
+    fn read_rule(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        let rules = &mut self.rules;
+        match name {
+            b"filter" => {
+                for rule in value.split(|octet| *octet == 0) {
+                    let text = std::str::from_utf8(rule).map_err(|_| "a pattern that is not UTF-8")?;
+                    rules.filter.push(match (text.strip_prefix('+'), text.strip_prefix('-')) {
+                        (Some(text), _) => Pattern::include(text),
+                        (None, Some(text)) => Pattern::exclude(text),
+                        (None, None) => return Err("an invalid pattern"),
+                    });
+                }
+            }
+            b"existing" => rules.existing = value_of(&EXISTING, value).ok_or("an unknown rule")?,
+            b"delete" if value == b"all" => drop(rules.deletion.get_or_insert_default()),
+            b"delete" => {
+                let most = decimal(value).ok_or("an invalid number of files")?;
+                rules.deletion.get_or_insert_default().most = Some(most);
+            }
+            b"delete-force" => rules.deletion.get_or_insert_default().force = true,
+            b"fsync" => rules.fsync = true,
+            b"dry-run" => rules.dry_run = true,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+const EXISTING: [(&[u8], Existing); 3] = [
+    (b"different", Existing::Different),
+    (b"not-newer", Existing::NotNewer),
+    (b"nothing", Existing::Nothing),
+];
+
+/// A size and a time.
+fn known(text: &[u8]) -> Option<(u64, i64)> {
+    let colon = text.iter().position(|octet| *octet == b':')?;
+    Some((decimal(&text[..colon])?, signed(&text[colon + 1..])?))
 }
 
 /// A decimal number: digits only.
 pub(super) fn decimal<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     is_number.then(|| std::str::from_utf8(text).ok()?.parse().ok())?
+}
+
+/// A decimal number, perhaps with a minus sign.
+pub(super) fn signed(text: &[u8]) -> Option<i64> {
+    match text.strip_prefix(b"-") {
+        Some(digits) => decimal::<i64>(digits).map(|number| -number),
+        None => decimal(text),
+    }
 }
 
 /// Ranges in increasing order, none of them empty.

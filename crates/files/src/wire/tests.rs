@@ -1,6 +1,7 @@
 //! Frames spelt out by hand, and frames of this encoder read again.
 
 use super::*;
+use crate::rules::{Deletion, Existing, Pattern, Rules};
 
 #[test]
 fn commands_have_the_octets_of_libfilemq() {
@@ -54,10 +55,24 @@ fn requests_are_read_as_written() {
     request.names = vec![b"a".to_vec(), b"b/c".to_vec()];
     request.ranges = vec![(0, 16384), (32768, 40000)];
     (request.chunk, request.tag, request.source) = (65536, b"v1".to_vec(), b"/up".to_vec());
+    request.known = Some((5, -7));
+    for deletion in [None, Some(Deletion::default()), Some(Deletion { most: Some(0), force: true })] {
+        request.rules = Rules {
+            filter: vec![Pattern::exclude("*.o"), Pattern::include("-a")],
+            existing: Existing::NotNewer,
+            deletion,
+            fsync: deletion.is_some(),
+            dry_run: deletion.is_none(),
+        };
+        assert_read_as_written(&request);
+    }
+    assert_eq!(Request::read(b"/a", Hash::EMPTY), None);
+}
+
+fn assert_read_as_written(request: &Request) {
     let frame = request.to_frame();
     let Ok(Message::Icanhaz { path, options, .. }) = Message::read(&frame) else { panic!("no ICANHAZ") };
-    assert_eq!(Request::read(path, options), Some(Ok(request)));
-    assert_eq!(Request::read(b"/a", Hash::EMPTY), None);
+    assert_eq!(Request::read(path, options).unwrap().as_ref(), Ok(request));
 }
 
 #[test]

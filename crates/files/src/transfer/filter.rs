@@ -1,0 +1,138 @@
+//! The rules of a transfer, as they are applied: which names are left out, and which files are replaced.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::error::{Code, FileError};
+use crate::rules::{Existing, Pattern, Rules};
+use crate::tree::{Attributes, Kind, TreePath};
+use crate::wire::Entry;
+
+/// The rules of a transfer.
+#[derive(Default)]
+pub struct Selection {
+    pub rules: Rules,
+    pub filter: Filter,
+}
+
+impl Selection {
+    /// Error: Invalid, a pattern is malformed.
+    pub fn new(rules: Rules) -> Result<Selection, FileError> {
+        Ok(Selection { filter: Filter::new(&rules.filter)?, rules })
+    }
+
+    /// Returns true if a file of the source takes the place of what is here.
+    pub fn replaces(&self, own: Option<&Attributes>, entry: &Entry<'_>) -> bool {
+        let Some(own) = own else { return true };
+        match self.rules.existing {
+            _ if own.kind != Kind::File => true,
+            Existing::Nothing => false,
+            Existing::NotNewer if own.mtime_ns > entry.mtime_ns => false,
+            _ => (own.size, own.mtime_ns) != (entry.size, entry.mtime_ns),
+        }
+    }
+}
+
+/// The patterns of a transfer.
+#[derive(Default)]
+pub struct Filter(Vec<Rule>);
+
+struct Rule {
+    includes: bool,
+    only_directories: bool,
+    glob: GlobMatcher,
+}
+
+impl Filter {
+    /// Error: Invalid, a pattern is malformed.
+    pub fn new(patterns: &[Pattern]) -> Result<Filter, FileError> {
+        let rules = patterns.iter().map(|pattern| {
+            let text = pattern.text.strip_suffix('/').unwrap_or(&pattern.text);
+            let anywhere = format!("**/{text}");
+            let glob =
+                GlobBuilder::new(text.strip_prefix('/').unwrap_or(&anywhere)).literal_separator(true).build();
+            let invalid = |error: globset::Error| {
+                let text = format!("the pattern {}: {}", pattern.text, error.kind());
+                FileError::new(Code::Invalid, text)
+            };
+            if pattern.text.contains('\0') {
+                return Err(FileError::new(Code::Invalid, "a pattern with an octet 0"));
+            }
+            Ok(Rule {
+                includes: pattern.includes,
+                only_directories: pattern.text.ends_with('/'),
+                glob: glob.map_err(invalid)?.compile_matcher(),
+            })
+        });
+        Ok(Filter(rules.collect::<Result<_, FileError>>()?))
+    }
+
+    /// Returns true if a path, or a directory above it, is left out.
+    pub fn excludes(&self, path: &TreePath, is_directory: bool) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let octets = path.as_bytes();
+        let slashes = octets.iter().enumerate().filter(|(_, octet)| **octet == b'/').map(|(at, _)| at);
+        slashes.into_iter().any(|at| self.matches(&octets[..at], true)) || self.matches(octets, is_directory)
+    }
+
+    /// Returns true if the first rule that matches excludes.
+    fn matches(&self, path: &[u8], is_directory: bool) -> bool {
+        let path = OsStr::from_bytes(path);
+        let applies = |rule: &&Rule| (is_directory || !rule.only_directories) && rule.glob.is_match(path);
+        self.0.iter().find(applies).is_some_and(|rule| !rule.includes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn excluded(patterns: &[&str], path: &str) -> bool {
+        let patterns: Vec<Pattern> = patterns
+            .iter()
+            .map(|text| match text.strip_prefix("+ ") {
+                Some(text) => Pattern::include(text),
+                None => Pattern::exclude(text),
+            })
+            .collect();
+        let name = path.strip_suffix('/').unwrap_or(path);
+        Filter::new(&patterns)
+            .unwrap()
+            .excludes(&TreePath::parse(name.as_bytes()).unwrap(), path.ends_with('/'))
+    }
+
+    #[test]
+    fn patterns_as_rsync_has_them() {
+        for (patterns, path, expected) in [
+            (&["*.o"][..], "a.o", true),
+            (&["*.o"], "x/y/a.o", true),
+            (&["*.o"], "a.of", false),
+            (&["/a"], "a", true),
+            (&["/a"], "x/a", false),
+            (&["/a"], "a/x", true),
+            (&["b/c"], "a/b/c", true),
+            (&["b/c"], "ab/c", false),
+            (&["a*z"], "a/z", false),
+            (&["a/**/z"], "a/b/c/z", true),
+            (&["a/**/z"], "a/z", true),
+            (&["d/"], "d/", true),
+            (&["d/"], "d", false),
+            (&["d/"], "d/below", true),
+            (&["+ keep.o", "*.o"], "keep.o", false),
+            (&["*.o", "+ keep.o"], "keep.o", true),
+            (&["+ */", "+ *.c", "*"], "src/a.c", false),
+            (&["+ */", "+ *.c", "*"], "src/a.h", true),
+            (&["[ab]?"], "a1", true),
+            (&[], "a", false),
+        ] {
+            assert_eq!(excluded(patterns, path), expected, "{patterns:?} {path}");
+        }
+        assert!(Filter::new(&[Pattern::exclude("[")]).is_err());
+        let not_utf8 = TreePath::parse(b"\xff.o").unwrap();
+        assert!(Filter::new(&[Pattern::exclude("*.o")]).unwrap().excludes(&not_utf8, false));
+    }
+}

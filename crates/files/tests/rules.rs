@@ -1,0 +1,248 @@
+//! What a transfer leaves out, replaces and removes; in both directions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use pinnace_files::client::{Client, Event, Report, Transfer};
+use pinnace_files::error::Code;
+use pinnace_files::rules::{Deletion, Existing, Pattern, Rules};
+use pinnace_files::server::Server;
+
+/// Writes files with their names as content, and makes the directories above them.
+fn make(root: &Path, names: &[&str]) {
+    for name in names {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+}
+
+/// The files and empty directories below a directory.
+fn leaves(root: &Path) -> Vec<String> {
+    let (mut found, mut stack) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(path) = stack.pop() {
+        let below: Vec<PathBuf> =
+            fs::read_dir(&path).map(|all| all.map(|of| of.unwrap().path()).collect()).unwrap_or_default();
+        if below.is_empty() && path != root {
+            found.push(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned());
+        }
+        stack.extend(below);
+    }
+    found.sort();
+    found
+}
+
+/// The two ways of a transfer: fetched, and uploaded.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Get,
+    Put,
+}
+
+/// A source, a copy, and a server of one of them.
+struct Pair {
+    dir: tempfile::TempDir,
+    way: Way,
+    _server: Server,
+    client: Client,
+}
+
+impl Pair {
+    fn new(way: Way) -> Pair {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["from/tree", "to"] {
+            fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        let served = dir.path().join(match way {
+            Way::Get => "from",
+            Way::Put => "to",
+        });
+        let endpoint = format!("ipc://{}/socket", dir.path().display());
+        let server =
+            Server::builder().writable_folder("/", &served).unwrap().bind(&endpoint).start().unwrap();
+        let client = Client::connect(&endpoint).unwrap();
+        Pair { dir, way, _server: server, client }
+    }
+
+    fn from(&self) -> PathBuf {
+        self.dir.path().join("from/tree")
+    }
+
+    fn to(&self) -> PathBuf {
+        self.dir.path().join("to")
+    }
+
+    fn start(&self, from: &str, to: &str, rules: Rules) -> Transfer {
+        let (here, there) = (self.dir.path().join("from"), format!("/{to}"));
+        match self.way {
+            Way::Get => self.client.get_by(&format!("/{from}"), &self.to().join(to), rules),
+            Way::Put => self.client.put_by(&here.join(from), &there, rules),
+        }
+    }
+
+    /// Transfers what is in the tree, and returns the report.
+    fn run(&self, rules: Rules) -> Report {
+        self.start("tree/", "", rules).wait().unwrap()
+    }
+}
+
+fn for_both(test: impl Fn(&Pair)) {
+    for way in [Way::Get, Way::Put] {
+        println!("{way:?}");
+        test(&Pair::new(way));
+    }
+}
+
+#[test]
+fn a_slash_at_the_end_means_what_is_in_a_directory() {
+    for_both(|pair| {
+        make(&pair.from(), &["a", "d/b"]);
+        let mut expected: Vec<String> = Vec::new();
+        for (from, to, below) in [
+            ("tree", "", "tree/"),
+            ("tree/", "new", "new/"),
+            ("tree", "other", "other/tree/"),
+            ("tree/d", "tree", "tree/d/"),
+        ] {
+            let report = pair.start(from, to, Rules::default()).wait().unwrap();
+            assert!(report.failed.is_empty(), "{from} {to}: {report:?}");
+            let names: &[&str] = if from == "tree/d" { &["b"] } else { &["a", "d/b"] };
+            expected.extend(names.iter().map(|name| format!("{below}{name}")));
+            expected.sort();
+            expected.dedup();
+            assert_eq!(leaves(&pair.to()), expected, "{from} {to}");
+        }
+        // Files: into a directory, or by another name.
+        pair.start("tree/a", "", Rules::default()).wait().unwrap();
+        pair.start("tree/a", "b", Rules::default()).wait().unwrap();
+        assert_eq!(fs::read_to_string(pair.to().join("a")).unwrap(), "a");
+        assert_eq!(fs::read_to_string(pair.to().join("b")).unwrap(), "a");
+    });
+}
+
+#[test]
+fn names_are_left_out() {
+    for_both(|pair| {
+        make(&pair.from(), &["a.c", "a.o", "d/b.o", "d/keep.o", "cache/x", "d/cache/y"]);
+        let filter = vec![Pattern::include("keep.o"), Pattern::exclude("*.o"), Pattern::exclude("/cache/")];
+        assert_eq!(pair.run(Rules { filter, ..Rules::default() }).files, 3);
+        assert_eq!(leaves(&pair.to()), ["a.c", "d/cache/y", "d/keep.o"]);
+        let filter = vec![Pattern::exclude("[")];
+        let report = pair.run(Rules { filter, ..Rules::default() });
+        assert_eq!(report.failed[0].1.code, Code::Invalid);
+    });
+}
+
+#[test]
+fn what_is_left_out_is_not_removed() {
+    for_both(|pair| {
+        make(&pair.from(), &["a"]);
+        make(&pair.to(), &["b", "own.o", "d/own.o", "d/c", "e/f"]);
+        let rules = Rules { filter: vec![Pattern::exclude("*.o")], ..Rules::mirror() };
+        assert_eq!(pair.run(rules).failed, []);
+        assert_eq!(leaves(&pair.to()), ["a", "d/own.o", "own.o"]);
+    });
+}
+
+#[test]
+fn files_that_are_here_are_replaced_by_the_rules() {
+    let at = |path: &Path, seconds: u64| {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    let content = |pair: &Pair| {
+        let names = ["missing", "newer", "older", "same"];
+        names.map(|name| fs::read_to_string(pair.to().join(name)).unwrap_or_default())
+    };
+    for (existing, expected) in [
+        (Existing::Different, ["missing", "newer", "older", "SAME"]),
+        (Existing::NotNewer, ["missing", "NEWER", "older", "SAME"]),
+        (Existing::Nothing, ["missing", "NEWER", "OLDER", "SAME"]),
+    ] {
+        for_both(|pair| {
+            make(&pair.from(), &["missing", "newer", "older", "same"]);
+            for (name, seconds) in [("newer", 2000), ("older", 500), ("same", 1000)] {
+                fs::write(pair.to().join(name), name.to_uppercase()).unwrap();
+                at(&pair.to().join(name), seconds);
+            }
+            for name in ["missing", "newer", "older", "same"] {
+                at(&pair.from().join(name), 1000);
+            }
+            let rules = Rules { existing, ..Rules::default() };
+            assert_eq!(pair.run(rules.clone()).failed, []);
+            assert_eq!(content(pair), expected, "{existing:?}");
+            // The same, each file by itself.
+            for name in ["newer", "older", "same"] {
+                let report = pair.start(&format!("tree/{name}"), name, rules.clone()).wait().unwrap();
+                assert_eq!((report.files, report.failed), (0, vec![]), "{name}");
+            }
+            assert_eq!(content(pair), expected, "{existing:?}");
+        });
+    }
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_tells_what_would_be() {
+    for_both(|pair| {
+        make(&pair.from(), &["a", "d/e/b", "same"]);
+        make(&pair.to(), &["own/x", "a/directory/in/the/way"]);
+        pair.start("tree/same", "", Rules::default()).wait().unwrap();
+        let before = leaves(&pair.to());
+        let own = ["-own", "-a/directory"];
+        assert_eq!(planned(pair, "tree/"), ["+a", "+d", "+d/e", "+d/e/b", own[1], own[0]]);
+        let file = planned(pair, "tree/d/e/b");
+        assert!(file.len() == 1 && file[0].ends_with('b'), "{file:?}");
+        assert_eq!(planned(pair, "tree/same"), Vec::<String>::new());
+        assert_eq!(leaves(&pair.to()), before);
+    });
+}
+
+/// What a dry run would make (+) and remove (-). Names are those below the tree, whatever the source calls it.
+fn planned(pair: &Pair, from: &str) -> Vec<String> {
+    let transfer = pair.start(from, "", Rules { dry_run: true, ..Rules::mirror() });
+    let mut planned = Vec::new();
+    while let Some(event) = transfer.next_event() {
+        match event {
+            Event::Planned { path, removal } => {
+                let below = path
+                    .trim_start_matches("/upload-")
+                    .trim_start_matches(|digit| char::is_ascii_digit(&digit));
+                let below = below.trim_start_matches("/tree").trim_start_matches('/');
+                planned.push(format!("{}{below}", if removal { "-" } else { "+" }));
+            }
+            Event::Progress { .. } => {}
+            Event::Ended(report) => assert_eq!((report.files, report.failed), (0, vec![])),
+            event => panic!("{event:?}"),
+        }
+    }
+    planned.sort_by_key(|line| (line.starts_with('-'), line.clone()));
+    planned
+}
+
+#[test]
+fn a_directory_and_a_file_in_each_other_s_way() {
+    for_both(|pair| {
+        make(&pair.from(), &["a", "b/c"]);
+        make(&pair.to(), &["a/x", "b"]);
+        let report = pair.run(Rules::default());
+        let codes: Vec<Code> = report.failed.iter().map(|(_, error)| error.code).collect();
+        assert!(codes.contains(&Code::Denied), "{report:?}");
+        assert_eq!(leaves(&pair.to()), ["a/x", "b"]);
+        assert_eq!(pair.run(Rules::mirror()).failed, []);
+        assert_eq!(leaves(&pair.to()), ["a", "b/c"]);
+    });
+}
+
+#[test]
+fn deletion_is_limited_for_uploads_too() {
+    let pair = Pair::new(Way::Put);
+    make(&pair.to(), &["a", "b"]);
+    let run =
+        |most, force| pair.run(Rules { deletion: Some(Deletion { most, force }), ..Rules::default() }).failed;
+    assert_eq!(run(None, false)[0].1.code, Code::Denied, "the source is empty");
+    assert_eq!(run(Some(1), true)[0].1.code, Code::Limit);
+    assert_eq!(leaves(&pair.to()), ["a", "b"]);
+    assert_eq!(run(Some(2), true), []);
+    assert_eq!(leaves(&pair.to()), Vec::<String>::new());
+}
