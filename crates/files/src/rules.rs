@@ -7,6 +7,8 @@ pub struct Rules {
     /// out. What is below a directory that is left out is left out too.
     pub filter: Vec<Pattern>,
     pub existing: Existing,
+    /// Of a large file that differs from the one here, all is fetched, and not only the blocks that differ.
+    pub whole_files: bool,
     /// Present if what the source does not have is removed.
     pub deletion: Option<Deletion>,
     /// A file gets its name when its octets are on the disk (fdatasync(2)).
@@ -15,8 +17,8 @@ pub struct Rules {
     pub dry_run: bool,
 }
 
-/// A pattern of names, as rsync(1) has them: `*` and `?` match no slash; `[abc]` is one of some characters; `**` between
-/// slashes stands for any directories, or none. A pattern that begins with a slash matches from the root of the
+/// A pattern of names, as rsync(1) has them: `*` and `?` match no slash; `[abc]` is one of some characters; `**`
+/// between slashes stands for any directories, or none. A pattern that begins with a slash matches from the root of the
 /// transfer on, others at the end of a path. A pattern that ends with a slash matches directories only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {

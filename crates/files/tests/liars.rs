@@ -48,7 +48,7 @@ impl Fake {
                 Message::Icanhaz { path, options, .. } => {
                     let request = Request::read(path, options).unwrap().unwrap();
                     match request.mode {
-                        Mode::Fetch | Mode::List => return Some(request),
+                        Mode::Fetch | Mode::List | Mode::Values => return Some(request),
                         Mode::Greet => self.end(&request),
                         Mode::Cancel | Mode::Upload | Mode::Follow => {}
                     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use common::Gate;
 use pinnace_files::client::{Client, Event, Transfer};
 use pinnace_files::error::Code;
+use pinnace_files::rules::Rules;
 use pinnace_files::server::Server;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -299,4 +300,78 @@ fn any_name_is_kept() {
     for name in names {
         assert_eq!(fs::read(to.path().join(std::ffi::OsStr::from_bytes(name))).unwrap(), name);
     }
+}
+
+/// Blocks that are the same at the same place are not sent.
+#[test]
+fn only_what_differs_is_sent() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (source, copy) = (from.path().join("file"), to.path().join("file"));
+    let mut content = octets(20 << 20, 9);
+    fs::write(&source, &content).unwrap();
+    let (server, client) = serve(from.path(), "tcp://127.0.0.1:*");
+    for path in ["/data/file", "/data/"] {
+        client.get(path, to.path()).wait().unwrap();
+        for at in [0, 5_000_000, 9_000_000] {
+            content[at] ^= 1;
+        }
+        content.extend_from_slice(b"appended");
+        fs::write(&source, &content).unwrap();
+        let sent = server.sent_bytes();
+        let report = client.get(path, to.path()).wait().unwrap();
+        assert_eq!((report.files, report.failed), (1, vec![]));
+        assert!(fs::read(&copy).unwrap() == content);
+        // Three blocks, and what follows the last whole one.
+        let sent = server.sent_bytes() - sent;
+        assert!((3 << 18..(4 << 18) + 100_000).contains(&sent), "{path}: {sent} octets");
+        assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1, "a part is left");
+    }
+    // A shorter file, and one that is not compared.
+    content.truncate(10 << 20);
+    fs::write(&source, &content).unwrap();
+    client.get("/data/file", to.path()).wait().unwrap();
+    assert!(fs::read(&copy).unwrap() == content);
+    content[7] ^= 1;
+    fs::write(&source, &content).unwrap();
+    let sent = server.sent_bytes();
+    let rules = Rules { whole_files: true, ..Rules::default() };
+    client.get_by("/data/file", to.path(), rules).wait().unwrap();
+    assert!(server.sent_bytes() - sent >= 10 << 20);
+    assert!(fs::read(&copy).unwrap() == content);
+    // An upload.
+    content[9_000_000] ^= 1;
+    fs::write(to.path().join("file"), &content).unwrap();
+    let report = client.put(&copy, "/data/").wait().unwrap();
+    assert_eq!((report.files, report.failed), (1, vec![]));
+    assert!(fs::read(&source).unwrap() == content);
+}
+
+/// The copy is cut in the middle of a comparison, and changes.
+#[test]
+fn a_comparison_that_ended_early_goes_on() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut content = octets(30 << 20, 9);
+    fs::write(to.path().join("file"), &content).unwrap();
+    (0..content.len()).step_by(1 << 20).for_each(|at| content[at] ^= 1);
+    fs::write(from.path().join("file"), &content).unwrap();
+    let (server, _client) = serve(from.path(), "tcp://127.0.0.1:*");
+    let gate = Gate::new(&server.endpoints()[0]);
+    {
+        let client = connect(&gate.endpoint);
+        gate.allow(3_000_000);
+        let transfer = client.get("/data/file", to.path());
+        loop {
+            match transfer.next_event_within(PATIENCE).unwrap() {
+                Event::Progress { .. } => break,
+                event => assert!(matches!(event, Event::Begun { .. }), "{event:?}"),
+            }
+        }
+    }
+    fs::write(to.path().join("file"), b"replaced meanwhile").unwrap();
+    gate.open();
+    let sent = server.sent_bytes();
+    let report = connect(&gate.endpoint).get("/data/file", to.path()).wait().unwrap();
+    assert_eq!((report.files, report.failed), (1, vec![]));
+    assert!(fs::read(to.path().join("file")).unwrap() == content);
+    assert!(server.sent_bytes() - sent < 10 << 20, "what was compared is kept");
 }

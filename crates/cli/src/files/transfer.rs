@@ -45,8 +45,8 @@ fn rules(given: &RulesArgs, deletion: Option<Deletion>) -> Rules {
         (_, true) => Existing::Nothing,
         _ => Existing::Different,
     };
-    let (filter, fsync, dry_run) = (given.patterns.0.clone(), given.fsync, given.dry_run);
-    Rules { filter, existing, deletion, fsync, dry_run }
+    let (filter, whole_files) = (given.patterns.0.clone(), given.whole_file);
+    Rules { filter, existing, whole_files, deletion, fsync: given.fsync, dry_run: given.dry_run }
 }
 
 fn deletion(given: &DeletionArgs) -> Option<Deletion> {

@@ -154,6 +154,9 @@ pub struct RulesArgs {
     /// Do not replace any files
     #[arg(long, conflicts_with = "update")]
     pub ignore_existing: bool,
+    /// Fetch large files that differ as a whole, and not only the blocks that differ
+    #[arg(short = 'W', long)]
+    pub whole_file: bool,
     /// Print what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,

@@ -12,7 +12,7 @@ use crate::transfer::filter::Selection;
 use crate::transfer::incoming::Announced;
 use crate::transfer::place::Place;
 use crate::tree::Kind;
-use crate::wire::{Change, Entries, Form, Mode, Request};
+use crate::wire::{Change, Entries, Form, Headers, Mode, Request};
 
 /// The most names in a request, and their octets.
 const NAMES_MAX: usize = 1024;
@@ -80,9 +80,14 @@ impl Fetch {
         asks.ask(request);
     }
 
-    fn ask_parts(&mut self, asks: &mut Asks, wanted: Wanted) {
-        let Wanted { filename, ranges, tag } = wanted;
-        self.ask(asks, Request { ranges, tag, ..Request::new(0, Mode::Fetch, &filename) });
+    fn ask_for(&mut self, asks: &mut Asks, wanted: Wanted) {
+        match wanted {
+            Wanted::Whole => self.ask(asks, Request::new(0, Mode::Fetch, &self.path.clone())),
+            Wanted::Values { filename } => self.ask(asks, Request::new(0, Mode::Values, &filename)),
+            Wanted::Parts { filename, ranges, tag } => {
+                self.ask(asks, Request { ranges, tag, ..Request::new(0, Mode::Fetch, &filename) });
+            }
+        }
     }
 
     fn on_begin(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> Result<(), FileError> {
@@ -95,25 +100,37 @@ impl Fetch {
             }
             return Ok(());
         }
-        let (size, mtime_ns) = (headers.size.unwrap_or(0), headers.mtime_ns.unwrap_or(0));
-        // Of a tree, what to fetch was decided when it was listed.
-        let is_wanted = filename != self.path || self.arrivals.replaces(filename, size, mtime_ns);
-        if !is_wanted || self.is_dry {
-            headers.request.into_iter().for_each(|number| asks.cancel(number));
-            self.open = self.open.saturating_sub(1);
-            if is_wanted {
-                self.plan(filename, false);
-            }
+        if self.is_unwanted(reply, asks) {
             return Ok(());
         }
-        let announced = Announced {
-            size,
-            mtime_ns,
-            mode: headers.mode.unwrap_or(0o644) & 0o777,
-            tag: headers.tag.clone(),
-        };
-        self.arrivals.begin_file(filename, announced)?;
-        self.reporter.tell(Event::Begun { path: shown(filename), size });
+        self.arrivals.begin_file(filename, announced_by(headers))?;
+        self.reporter.tell(Event::Begun { path: shown(filename), size: headers.size.unwrap_or(0) });
+        Ok(())
+    }
+
+    /// Ends a request for a file that stays as it is here. Of a tree, what to fetch was decided when it was listed.
+    fn is_unwanted(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> bool {
+        let (headers, filename) = (reply.headers, reply.burger.filename);
+        let (size, mtime_ns) = (headers.size.unwrap_or(0), headers.mtime_ns.unwrap_or(0));
+        let is_wanted = filename != self.path || self.arrivals.replaces(filename, size, mtime_ns);
+        if is_wanted && !self.is_dry {
+            return false;
+        }
+        headers.request.into_iter().for_each(|number| asks.cancel(number));
+        self.open = self.open.saturating_sub(1);
+        if is_wanted {
+            self.plan(filename, false);
+        }
+        true
+    }
+
+    /// The values of blocks of a file that differs from the one here.
+    fn on_values(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> Result<(), FileError> {
+        if reply.burger.offset == 0 && self.is_unwanted(reply, asks) {
+            return Ok(());
+        }
+        let wanted = self.arrivals.compare(&reply.burger, announced_by(reply.headers))?;
+        wanted.into_iter().for_each(|wanted| self.ask_for(asks, wanted));
         Ok(())
     }
 
@@ -131,7 +148,7 @@ impl Fetch {
         match news {
             News::Written | News::Ignored => {}
             News::Finished { size, digest } => self.finished(filename, size, digest),
-            News::Wanted(wanted) => self.ask_parts(asks, wanted),
+            News::Wanted(wanted) => self.ask_for(asks, wanted),
             News::Failed(error) => self.reporter.fail(filename, error),
         }
         settled
@@ -164,11 +181,11 @@ impl Fetch {
             match self.arrivals.place_entry(&entry) {
                 Ok((None, true)) if self.is_dry => self.plan(&self.arrivals.filename_of(entry.name), false),
                 Ok((None, _)) => {}
-                Ok((Some(wanted), _)) if !wanted.ranges.is_empty() => self.ask_parts(asks, wanted),
-                Ok(_) => {
+                Ok((Some(Wanted::Whole), _)) => {
                     self.names_bytes += entry.name.len();
                     self.names.push(entry.name.to_vec());
                 }
+                Ok((Some(wanted), _)) => self.ask_for(asks, wanted),
                 Err(error) => self.reporter.fail(entry.name, error),
             }
         }
@@ -255,14 +272,19 @@ impl Operation for Fetch {
         if self.follows {
             return self.ask(asks, Request::new(0, Mode::Follow, &path));
         }
-        match self.arrivals.resume(&path) {
-            Ok(Some(wanted)) => self.ask_parts(asks, wanted),
-            // What is wrong with the place shows when the file begins.
-            Ok(None) | Err(_) => {
-                let known = self.arrivals.known(&path).map(|own| (own.size, own.mtime_ns));
-                self.ask(asks, Request { known, ..Request::new(0, Mode::Fetch, &path) });
+        let known = self.arrivals.known(&path);
+        // What is wrong with the place shows when the file begins.
+        let wanted = self.arrivals.want(&path, None);
+        let mode = match wanted {
+            Ok(Wanted::Parts { .. }) if self.is_dry => Mode::Fetch,
+            Ok(Wanted::Parts { filename, ranges, tag }) => {
+                return self.ask(asks, Request { ranges, tag, ..Request::new(0, Mode::Fetch, &filename) });
             }
-        }
+            Ok(Wanted::Values { .. }) if !self.is_dry => Mode::Values,
+            _ => Mode::Fetch,
+        };
+        let known = known.map(|own| (own.size, own.mtime_ns));
+        self.ask(asks, Request { known, ..Request::new(0, mode, &path) });
     }
 
     fn on_reply(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
@@ -278,6 +300,7 @@ impl Operation for Fetch {
             Form::List => self.on_list(reply.burger.chunk, asks),
             Form::Listed => self.on_listed(),
             Form::Moved => self.on_moved(&headers.from, filename),
+            Form::Values => self.on_values(reply, asks),
             Form::Pack => self.on_pack(reply.burger.chunk),
             Form::Failed => self.on_failed(reply, asks, &mut settled),
             Form::Unchanged | Form::Planned => Ok(()),
@@ -311,4 +334,14 @@ impl Operation for Fetch {
 
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
+}
+
+/// What the headers tell of a file.
+fn announced_by(headers: &Headers) -> Announced {
+    Announced {
+        size: headers.size.unwrap_or(0),
+        mtime_ns: headers.mtime_ns.unwrap_or(0),
+        mode: headers.mode.unwrap_or(0o644) & 0o777,
+        tag: headers.tag.clone(),
+    }
 }

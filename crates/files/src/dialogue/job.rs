@@ -1,19 +1,18 @@
 //! A request that is served: a listing, or files one after the other.
 
-use std::sync::Arc;
-use std::vec::IntoIter;
-
 use pinnace_engine::Body;
 
 use super::changes::Wake;
+use super::files::{Files, Opened};
 use super::follow::{Follow, Followed};
 use super::mounts::{Mount, Mounts};
 use super::provider::{failure, reply};
+use super::values::BlockValues;
 use super::walk::{Found, Walk};
 use crate::error::{Code, FileError};
 use crate::transfer::outgoing::OutgoingFile;
-use crate::tree::{Attributes, Directory, Folder, Kind, Source, TreePath};
-use crate::wire::{Change, Cheezburger, Entry, Form, Headers, Message, Mode, Request, put_entry};
+use crate::tree::{Folder, Kind, TreePath};
+use crate::wire::{Change, Cheezburger, Form, Headers, Message, Mode, Request};
 
 /// The octets of a chunk if the client does not choose, and the most that it may choose.
 pub const CHUNK_BYTES: u64 = 256 << 10;
@@ -55,27 +54,6 @@ enum Work {
     Files(Box<Files>),
 }
 
-/// The files of a request.
-struct Files {
-    folder: Arc<dyn Folder>,
-    base: TreePath,
-    names: IntoIter<Vec<u8>>,
-    ranges: Vec<(u64, u64)>,
-    tag: Vec<u8>,
-    known: Option<(u64, i64)>,
-    /// The directory of the last name.
-    directory: Option<(TreePath, Box<dyn Directory>)>,
-    /// Opened, and not begun.
-    next: Option<Opened>,
-    current: Option<OutgoingFile>,
-}
-
-struct Opened {
-    name: Vec<u8>,
-    source: Box<dyn Source>,
-    attributes: Attributes,
-}
-
 impl Job {
     /// `wake` is called when a job that follows a path may have something to tell.
     pub fn new(request: &Request, mounts: &Mounts, wake: &Wake) -> Result<Job, FileError> {
@@ -99,19 +77,7 @@ impl Job {
                     true => vec![Vec::new()],
                     false => request.names.clone(),
                 };
-                let (ranges, tag, known) = (request.ranges.clone(), request.tag.clone(), request.known);
-                let (names, directory, next, current) = (names.into_iter(), None, None, None);
-                Work::Files(Box::new(Files {
-                    folder,
-                    base,
-                    names,
-                    ranges,
-                    tag,
-                    known,
-                    directory,
-                    next,
-                    current,
-                }))
+                Work::Files(Box::new(Files::new(request, folder, base, names)))
             }
         };
         let chunk = match u64::from(request.chunk) {
@@ -244,6 +210,19 @@ impl Job {
                 }
             };
         }
+        if let Some(values) = &mut files.values {
+            if left == 0 {
+                return Step::NoCredit;
+            }
+            match values.next_frame(sequence) {
+                Ok(Some(frame)) => return frame,
+                Ok(None) => files.values = None,
+                Err(error) => {
+                    files.values = None;
+                    return Step::Told(failure(request, &self.path, &error));
+                }
+            }
+        }
         let opened = match files.open_next() {
             None => return self.end(),
             Some(Err((name, error))) => {
@@ -251,7 +230,7 @@ impl Job {
             }
             Some(Ok(opened)) => opened,
         };
-        let is_set = !opened.name.is_empty();
+        let is_set = !opened.name.is_empty() && !files.is_compared;
         if is_set && opened.attributes.size <= SMALL_BYTES && opened.cost() <= left {
             return self.pack(sequence, left, opened);
         }
@@ -263,6 +242,10 @@ impl Job {
         if !files.tag.is_empty() && files.tag != opened.attributes.tag {
             let error = FileError::new(Code::Changed, "the file is another version");
             return Step::Told(failure(request, &filename, &error));
+        }
+        if files.is_compared {
+            files.values = Some(BlockValues::new(opened.source, opened.attributes, &filename, request));
+            return self.send(sequence, left);
         }
         match OutgoingFile::new(opened.source, &filename, request, &files.ranges) {
             Ok(file) => {
@@ -285,7 +268,7 @@ impl Job {
             let fits =
                 opened.attributes.size <= SMALL_BYTES && (frame.len() - head) as u64 + opened.cost() <= most;
             if !fits && frame.len() > head {
-                files.next = Some(opened);
+                files.put_back(opened);
                 break;
             }
             match opened.add_to(&mut frame, &mut content) {
@@ -358,63 +341,4 @@ fn finish_entries(mut frame: Vec<u8>, head: usize) -> Step {
     let len = frame.len() - head;
     frame[head - 4..head].copy_from_slice(&(len as u32).to_be_bytes());
     Step::Content(frame.into(), len as u64)
-}
-
-impl Files {
-    /// Opens the next file. Error: its name, and why it failed.
-    fn open_next(&mut self) -> Option<Result<Opened, (Vec<u8>, FileError)>> {
-        if let Some(opened) = self.next.take() {
-            return Some(Ok(opened));
-        }
-        let name = self.names.next()?;
-        Some(match self.open(&name) {
-            Ok((source, attributes)) => Ok(Opened { name, source, attributes }),
-            Err(error) => Err((name, error)),
-        })
-    }
-
-    fn open(&mut self, name: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError> {
-        let path = self.base.join(name)?;
-        let Some((parent, last)) = path.split_last() else {
-            return Err(FileError::new(Code::Invalid, "it is a directory"));
-        };
-        let directory = match self.directory.take().filter(|(known, _)| *known == parent) {
-            Some((_, directory)) => directory,
-            None => self.folder.directory(&parent)?,
-        };
-        let source = directory.open(last);
-        self.directory = Some((parent, directory));
-        let source = source?;
-        let attributes = source.attributes()?;
-        Ok((source, attributes))
-    }
-}
-
-impl Opened {
-    /// The most octets of its entry.
-    fn cost(&self) -> u64 {
-        self.attributes.size + self.name.len() as u64 + 80
-    }
-
-    /// Appends it as an entry of a pack. `content` is a buffer.
-    fn add_to(&self, frame: &mut Vec<u8>, content: &mut Vec<u8>) -> Result<(), FileError> {
-        // One octet more, to notice a file that grows.
-        content.resize(self.attributes.size as usize + 1, 0);
-        let len = self.source.read(0, content)?;
-        content.truncate(len);
-        if len as u64 != self.attributes.size {
-            return Err(FileError::new(Code::Changed, "the file was changed while it was read"));
-        }
-        let digest = *blake3::hash(content).as_bytes();
-        let entry = Entry {
-            kind: Kind::File,
-            name: &self.name,
-            size: self.attributes.size,
-            mtime_ns: self.attributes.mtime_ns,
-            mode: self.attributes.mode,
-            target: b"",
-            content: Some((&digest, content)),
-        };
-        put_entry(frame, &entry).map_err(|text| FileError::new(Code::Limit, text))
-    }
 }

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `provider` | the requests that are served, as far as there is credit |
 //! | `mounts`, `job`, `walk` | the folders behind virtual paths; one request; one listing |
+//! | `files`, `values` | the files of a request; the values of a file's blocks |
 //! | `changes`, `follow` | what changes in a folder, and its subscribers; a request that tells changes |
 //! | `requester` | own requests, and the credit that is granted |
 //! | `operation` | what requests belong to; `fetch`, `listing`, `upload`: the kinds |
@@ -12,6 +13,7 @@
 
 pub mod changes;
 pub mod fetch;
+mod files;
 mod follow;
 mod job;
 pub mod listing;
@@ -20,6 +22,7 @@ pub mod operation;
 pub mod provider;
 pub mod requester;
 pub mod upload;
+mod values;
 mod walk;
 mod window;
 

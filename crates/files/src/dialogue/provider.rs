@@ -80,7 +80,7 @@ impl Provider {
             Mode::Cancel => return self.jobs.retain(|job| job.request() != request.number),
             Mode::Upload => return,
             Mode::Greet => return self.end_request(request),
-            Mode::Fetch | Mode::List | Mode::Follow => self.say(&Message::IcanhazOk),
+            Mode::Fetch | Mode::Values | Mode::List | Mode::Follow => self.say(&Message::IcanhazOk),
         }
         let job = match self.jobs.len() < REQUESTS_MAX {
             true => Job::new(request, mounts, &self.wake),

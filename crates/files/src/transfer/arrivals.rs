@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::comparison::{COMPARED, Comparison};
 use super::digest::{BLOCK, Digest};
 use super::filter::Selection;
 use super::incoming::{Announced, IncomingFile, Part, has_part};
@@ -27,6 +28,8 @@ pub struct Arrivals {
     current: HashMap<Vec<u8>, Current>,
     /// Files of which a part was asked for.
     prepared: HashMap<Vec<u8>, Current>,
+    /// Files that are compared with what is here.
+    compared: HashMap<Vec<u8>, Comparison>,
 }
 
 struct Current {
@@ -37,13 +40,20 @@ struct Current {
     attempts: u32,
 }
 
-/// Parts of a file that are to be asked for.
+/// A file that is to be asked for.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Wanted {
-    pub filename: Vec<u8>,
-    pub ranges: Vec<(u64, u64)>,
-    /// The version that they belong to.
-    pub tag: Vec<u8>,
+pub enum Wanted {
+    Whole,
+    /// The values of its blocks, of which some may be here.
+    Values {
+        filename: Vec<u8>,
+    },
+    /// Parts of it, and the version that they belong to.
+    Parts {
+        filename: Vec<u8>,
+        ranges: Vec<(u64, u64)>,
+        tag: Vec<u8>,
+    },
 }
 
 /// What became of a file after a chunk.
@@ -67,11 +77,11 @@ impl Arrivals {
     /// `path`: with a slash at its end, what is in the directory goes to the place; without, the directory goes there
     /// by its name.
     pub fn new(path: &[u8], place: Place, selection: Selection) -> Arrivals {
-        let (tree, current, prepared) = Default::default();
+        let (tree, current, prepared, compared) = Default::default();
         let own_name = path.rsplit(|octet| *octet == b'/').next().filter(|name| !name.is_empty());
         let (own_name, selection) = (own_name.map(<[u8]>::to_vec), Arc::new(selection));
         let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
-        Arrivals { path, own_name, place, selection, tree, current, prepared }
+        Arrivals { path, own_name, place, selection, tree, current, prepared, compared }
     }
 
     /// Forgets what is under way. What has arrived stays on the disk.
@@ -79,6 +89,7 @@ impl Arrivals {
         self.tree = None;
         self.current.clear();
         self.prepared.clear();
+        self.compared.clear();
     }
 
     /// A directory is listed: the path of the request, or one below it.
@@ -188,7 +199,7 @@ impl Arrivals {
             (current.wrong_at, current.attempts) = (None, current.attempts + 1);
             let (filename, tag) = (filename.to_vec(), current.file.announced().tag.clone());
             self.prepared.insert(filename.clone(), current);
-            return News::Wanted(Wanted { filename, ranges, tag });
+            return News::Wanted(Wanted::Parts { filename, ranges, tag });
         }
         if let Some(at) = current.wrong_at {
             let text = format!("the octets from {at} on are not those that were announced");
@@ -214,6 +225,17 @@ impl Arrivals {
         if file.is_empty() {
             return Ok(None);
         }
+        Ok(Some(self.prepare(filename, directory, file, tag)))
+    }
+
+    /// Parts of the file are to be asked for.
+    fn prepare(
+        &mut self,
+        filename: &[u8],
+        directory: Box<dyn Directory>,
+        file: IncomingFile,
+        tag: Vec<u8>,
+    ) -> Wanted {
         let mut ranges = file.missing();
         if ranges.is_empty() {
             // All has arrived; the digest has not.
@@ -221,12 +243,52 @@ impl Arrivals {
         }
         let filename = filename.to_vec();
         self.prepared.insert(filename.clone(), Current { directory, file, wrong_at: None, attempts: 0 });
-        Ok(Some(Wanted { filename, ranges, tag }))
+        Wanted::Parts { filename, ranges, tag }
+    }
+
+    /// What to ask for of a file that differs from what is here. `size`: the sender's, if it is known.
+    pub fn want(&mut self, filename: &[u8], size: Option<u64>) -> Result<Wanted, FileError> {
+        let size = size.unwrap_or(u64::MAX);
+        if size <= BLOCK {
+            return Ok(Wanted::Whole);
+        }
+        if let Some(resumed) = self.resume(filename)? {
+            return Ok(resumed);
+        }
+        let is_compared = size >= COMPARED && !self.selection.rules.whole_files;
+        let known = if is_compared { self.known(filename) } else { None };
+        match known.is_some_and(|own| own.size >= COMPARED) {
+            true => Ok(Wanted::Values { filename: filename.to_vec() }),
+            false => Ok(Wanted::Whole),
+        }
+    }
+
+    /// Values of the blocks of a file. After the last ones: what to ask for.
+    pub fn compare(
+        &mut self,
+        burger: &Cheezburger<'_>,
+        announced: Announced,
+    ) -> Result<Option<Wanted>, FileError> {
+        let (filename, tag) = (burger.filename, announced.tag.clone());
+        if burger.offset == 0 {
+            let (directory, name) = self.place_of(filename)?;
+            self.compared.insert(filename.to_vec(), Comparison::begin(directory, &name, announced)?);
+        }
+        // The rest of a file that failed here is still on its way.
+        let Some(mut comparison) = self.compared.remove(filename) else { return Ok(None) };
+        comparison.add(burger.offset, burger.chunk)?;
+        if !burger.eof {
+            self.compared.insert(filename.to_vec(), comparison);
+            return Ok(None);
+        }
+        let (directory, file) = comparison.end();
+        Ok(Some(self.prepare(filename, directory, file, tag)))
     }
 
     /// The sender gives a file up. Returns the octets that are settled.
     pub fn give_up(&mut self, filename: &[u8]) -> u64 {
         self.prepared.remove(filename);
+        self.compared.remove(filename);
         self.current.remove(filename).map_or(0, |current| current.file.unrecorded())
     }
 
@@ -239,8 +301,7 @@ impl Arrivals {
             return Ok((None, placed != Placed::Same));
         }
         let filename = self.filename_of(entry.name);
-        let resumed = if entry.size > BLOCK { self.resume(&filename)? } else { None };
-        Ok((Some(resumed.unwrap_or(Wanted { filename, ranges: Vec::new(), tag: Vec::new() })), true))
+        Ok((Some(self.want(&filename, Some(entry.size))?), true))
     }
 
     /// Size and time of the file here that a file of the source would replace.

@@ -136,6 +136,25 @@ impl IncomingFile {
         Ok(())
     }
 
+    /// Returns true if a whole block has arrived.
+    pub fn has_block(&self, block: u64) -> bool {
+        let first = block * (BLOCK / GROUP) + 1;
+        self.done.contains_all(first, first + BLOCK / GROUP - 1)
+    }
+
+    /// Takes a block that was found elsewhere, if nothing of it has arrived.
+    pub fn take_over(&mut self, block: u64, octets: &[u8], value: &Value) -> Result<(), FileError> {
+        let first = block * (BLOCK / GROUP) + 1;
+        let last = first + BLOCK / GROUP - 1;
+        if self.done.count_in(first, last) > 0 {
+            return Ok(());
+        }
+        self.target.write(block * BLOCK, octets)?;
+        self.tree.add_block(block, *value);
+        self.done.add(first, last);
+        self.record(block, value).map(|_| ())
+    }
+
     pub fn size(&self) -> u64 {
         self.announced.size
     }
@@ -185,7 +204,12 @@ impl IncomingFile {
         for (index, value) in values {
             if announced.next() != Some(&value[..]) {
                 wrong = wrong.or(Some(index));
-            } else if !self.done.contains(index + 1) {
+            } else if self.done.contains(index + 1) {
+                // It was here already.
+                let len = GROUP.min(self.announced.size - index * GROUP).min(self.unrecorded);
+                self.unrecorded -= len;
+                recorded += len;
+            } else {
                 self.done.add(index + 1, index + 1);
                 if let Some((block, value)) = self.tree.add(index, value) {
                     recorded += self.record(block, &value)?;
@@ -193,7 +217,7 @@ impl IncomingFile {
             }
         }
         if self.blocks.is_none() {
-            recorded = std::mem::take(&mut self.unrecorded);
+            recorded += std::mem::take(&mut self.unrecorded);
         }
         Ok(Written { recorded, wrong_at: wrong.map(|index| index * GROUP) })
     }

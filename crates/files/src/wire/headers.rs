@@ -18,6 +18,8 @@ pub enum Form {
     Data,
     /// Nothing: a file begins, and the headers have its attributes.
     Begin,
+    /// The values of blocks of a file, from the offset of the first one on; and the file's attributes.
+    Values,
     /// Whole small files, as entries with content.
     Pack,
     /// Entries without content.
@@ -38,9 +40,10 @@ pub enum Form {
 }
 
 impl Form {
-    const NAMES: [(&'static [u8], Form); 10] = [
+    const NAMES: [(&'static [u8], Form); 11] = [
         (b"data", Form::Data),
         (b"begin", Form::Begin),
+        (b"values", Form::Values),
         (b"pack", Form::Pack),
         (b"list", Form::List),
         (b"listed", Form::Listed),

@@ -16,6 +16,8 @@ const EXTENSION_VERSION: &[u8] = b"1";
 pub enum Mode {
     /// Files as they are now; then the request ends.
     Fetch,
+    /// The values of a file's blocks; then the request ends.
+    Values,
     /// The names and attributes below a path; then the request ends.
     List,
     /// As `List`; then what changes below the path is told, until the request is cancelled.
@@ -29,8 +31,9 @@ pub enum Mode {
 }
 
 impl Mode {
-    const NAMES: [(&'static [u8], Mode); 6] = [
+    const NAMES: [(&'static [u8], Mode); 7] = [
         (b"fetch", Mode::Fetch),
+        (b"values", Mode::Values),
         (b"list", Mode::List),
         (b"follow", Mode::Follow),
         (b"cancel", Mode::Cancel),
@@ -141,7 +144,7 @@ impl Request {
     }
 
     fn put_rules(&self, options: &mut HashWriter) {
-        let Rules { filter, existing, deletion, fsync, dry_run } = &self.rules;
+        let Rules { filter, existing, whole_files, deletion, fsync, dry_run } = &self.rules;
         if !filter.is_empty() {
             let sign = |pattern: &Pattern| if pattern.includes { "+" } else { "-" };
             let rules: Vec<String> = filter.iter().map(|of| format!("{}{}", sign(of), of.text)).collect();
@@ -156,7 +159,9 @@ impl Request {
                 options.put(b"delete-force", b"1");
             }
         }
-        for (name, is_set) in [(&b"fsync"[..], *fsync), (b"dry-run", *dry_run)] {
+        for (name, is_set) in
+            [(&b"fsync"[..], *fsync), (b"dry-run", *dry_run), (b"whole-files", *whole_files)]
+        {
             if is_set {
                 options.put(name, b"1");
             }
@@ -185,6 +190,7 @@ impl Request {
             b"delete-force" => rules.deletion.get_or_insert_default().force = true,
             b"fsync" => rules.fsync = true,
             b"dry-run" => rules.dry_run = true,
+            b"whole-files" => rules.whole_files = true,
             _ => {}
         }
         Ok(())

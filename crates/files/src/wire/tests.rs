@@ -60,6 +60,7 @@ fn requests_are_read_as_written() {
         request.rules = Rules {
             filter: vec![Pattern::exclude("*.o"), Pattern::include("-a")],
             existing: Existing::NotNewer,
+            whole_files: deletion.is_none(),
             deletion,
             fsync: deletion.is_some(),
             dry_run: deletion.is_none(),

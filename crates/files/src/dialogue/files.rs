@@ -1,0 +1,116 @@
+//! The files of a request, opened one after the other.
+
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use super::values::BlockValues;
+use crate::error::{Code, FileError};
+use crate::transfer::outgoing::OutgoingFile;
+use crate::tree::{Attributes, Directory, Folder, Kind, Source, TreePath};
+use crate::wire::{Entry, Mode, Request, put_entry};
+
+/// The files of a request.
+pub struct Files {
+    folder: Arc<dyn Folder>,
+    base: TreePath,
+    names: IntoIter<Vec<u8>>,
+    pub ranges: Vec<(u64, u64)>,
+    pub tag: Vec<u8>,
+    pub known: Option<(u64, i64)>,
+    /// The values of blocks are asked for, and not the blocks.
+    pub is_compared: bool,
+    /// The directory of the last name.
+    directory: Option<(TreePath, Box<dyn Directory>)>,
+    /// Opened, and not begun.
+    next: Option<Opened>,
+    pub current: Option<OutgoingFile>,
+    pub values: Option<BlockValues>,
+}
+
+pub struct Opened {
+    pub name: Vec<u8>,
+    pub source: Box<dyn Source>,
+    pub attributes: Attributes,
+}
+
+impl Files {
+    /// `names`: below `base`; an empty one is `base` itself.
+    pub fn new(request: &Request, folder: Arc<dyn Folder>, base: TreePath, names: Vec<Vec<u8>>) -> Files {
+        let (directory, next, current, values) = Default::default();
+        Files {
+            folder,
+            base,
+            names: names.into_iter(),
+            ranges: request.ranges.clone(),
+            tag: request.tag.clone(),
+            known: request.known,
+            is_compared: request.mode == Mode::Values,
+            directory,
+            next,
+            current,
+            values,
+        }
+    }
+
+    /// Gives back a file that was opened: it is the next one.
+    pub fn put_back(&mut self, opened: Opened) {
+        self.next = Some(opened);
+    }
+
+    /// Opens the next file. Error: its name, and why it failed.
+    pub fn open_next(&mut self) -> Option<Result<Opened, (Vec<u8>, FileError)>> {
+        if let Some(opened) = self.next.take() {
+            return Some(Ok(opened));
+        }
+        let name = self.names.next()?;
+        Some(match self.open(&name) {
+            Ok((source, attributes)) => Ok(Opened { name, source, attributes }),
+            Err(error) => Err((name, error)),
+        })
+    }
+
+    fn open(&mut self, name: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError> {
+        let path = self.base.join(name)?;
+        let Some((parent, last)) = path.split_last() else {
+            return Err(FileError::new(Code::Invalid, "it is a directory"));
+        };
+        let directory = match self.directory.take().filter(|(known, _)| *known == parent) {
+            Some((_, directory)) => directory,
+            None => self.folder.directory(&parent)?,
+        };
+        let source = directory.open(last);
+        self.directory = Some((parent, directory));
+        let source = source?;
+        let attributes = source.attributes()?;
+        Ok((source, attributes))
+    }
+}
+
+impl Opened {
+    /// The most octets of its entry.
+    pub fn cost(&self) -> u64 {
+        self.attributes.size + self.name.len() as u64 + 80
+    }
+
+    /// Appends it as an entry of a pack. `content` is a buffer.
+    pub fn add_to(&self, frame: &mut Vec<u8>, content: &mut Vec<u8>) -> Result<(), FileError> {
+        // One octet more, to notice a file that grows.
+        content.resize(self.attributes.size as usize + 1, 0);
+        let len = self.source.read(0, content)?;
+        content.truncate(len);
+        if len as u64 != self.attributes.size {
+            return Err(FileError::new(Code::Changed, "the file was changed while it was read"));
+        }
+        let digest = *blake3::hash(content).as_bytes();
+        let entry = Entry {
+            kind: Kind::File,
+            name: &self.name,
+            size: self.attributes.size,
+            mtime_ns: self.attributes.mtime_ns,
+            mode: self.attributes.mode,
+            target: b"",
+            content: Some((&digest, content)),
+        };
+        put_entry(frame, &entry).map_err(|text| FileError::new(Code::Limit, text))
+    }
+}
