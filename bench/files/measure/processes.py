@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness import trial
 
-LIMIT_S = 600
+LIMIT_S = 3600
 PATIENCE_S = 20
 LISTENING = "0A"  # of a row of /proc/net/tcp
 # What the launcher prints, as it is called here, and the factor.
@@ -39,7 +39,9 @@ class Process:
         """Waits for the end. Returns the pairs that the program printed, and its output as `out`."""
         if by_signal:
             if self.child.poll() is not None:
-                raise trial.Failed(f"it has ended early: {self.child.stderr.read().strip()}")
+                why = self.child.stderr.read().strip()
+                self.kill()
+                raise trial.Failed(f"it has ended early: {why}")
             os.killpg(self.child.pid, signal.SIGTERM)
         try:
             out, err = self.child.communicate(timeout=LIMIT_S)
@@ -54,6 +56,8 @@ class Process:
 
     def kill(self):
         trial.end_group(self.child)
+        for pipe in (self.child.stdin, self.child.stdout, self.child.stderr):
+            pipe.close()
 
 
 def pairs_of(out):
@@ -81,9 +85,10 @@ def running(launch, service, usage):
                 raise trial.Failed(f"{pathlib.Path(service.argv[0]).name} does not listen at {service.endpoint}")
             time.sleep(0.005)
         yield
-        usage.update(process.end(service.ends_by_signal))
-    finally:
+    except BaseException:
         process.kill()
+        raise
+    usage.update(process.end(service.ends_by_signal))
 
 
 def is_listening(endpoint):
