@@ -18,6 +18,8 @@ EXPLAINED = """
 - Content is random, so it does not compress. The source was just written: it is in the kernel's cache, on the disk too,
   and no run drops it from there. No way waits until its copy is on the disk. sync(2) before each run writes out what
   the run before has left.
+- Before each case the harness writes as much memory as the case uses, and frees it: in a virtual machine, memory that
+  was never used costs its first user several times the time of a copy.
 - After each run, outside of the time, the copy's digest is compared with the source's (SHA-256); a run with another one
   is no result. Ours verifies every byte that it receives (BLAKE3), also what it discards; the Guide's models verify
   nothing.

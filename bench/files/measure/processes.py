@@ -42,6 +42,7 @@ class Process:
                 why = self.child.stderr.read().strip()
                 self.kill()
                 raise trial.Failed(f"it has ended early: {why}")
+            self.wait_for_children()
             os.killpg(self.child.pid, signal.SIGTERM)
         try:
             out, err = self.child.communicate(timeout=LIMIT_S)
@@ -54,10 +55,27 @@ class Process:
             raise trial.Failed(lines[-1] if lines else f"exit status {self.child.returncode}")
         return {**pairs_of(out), "out": out}
 
+    def wait_for_children(self):
+        """Waits until the program has no children: rsync's daemon has one for each connection, and a child's CPU
+        seconds count once it has ended."""
+        deadline = time.monotonic() + PATIENCE_S
+        while any(map(children, children(self.child.pid))):
+            if time.monotonic() > deadline:
+                raise trial.Failed("a connection is still served")
+            time.sleep(0.005)
+
     def kill(self):
         trial.end_group(self.child)
         for pipe in (self.child.stdin, self.child.stdout, self.child.stderr):
             pipe.close()
+
+
+def children(pid):
+    """The children of a process; none if it has ended."""
+    try:
+        return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def pairs_of(out):
