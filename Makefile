@@ -36,6 +36,7 @@ help:
 	@echo 'make counts            instruction counts of the hot paths against their baseline (UPDATE=1: rewrites it)'
 	@echo 'make bench-beside      shared memory, compared with iceoryx2 and a bare ring (QUICK=1: a smoke test)'
 	@echo 'make bench-delivery    guaranteed delivery, compared with liner, plain sockets and the disk (QUICK=1: likewise)'
+	@echo 'make bench-files       file transfer, compared with models of the Guide, rsync and cp (QUICK=1: likewise)'
 	@echo 'make tidy              the source rules: layout, unsafe, threads, words'
 	@echo 'make clean             removes target/'
 
@@ -138,6 +139,10 @@ bench-delivery:
 	tools/setup bench-delivery
 	bench/delivery/run $(if $(QUICK),--quick)
 
+bench-files:
+	tools/setup bench-files
+	bench/files/run $(if $(QUICK),--quick)
+
 tidy:
 	tools/tidy
 
@@ -147,4 +152,4 @@ clean:
 .PHONY: help build install examples examples-sanitized demo demo-delivery demo-files test check \
 	clients mutation pgm faults \
 	features simulate simulate-selftest interop older older-delivery fuzz bench counts bench-beside \
-	bench-delivery tidy clean
+	bench-delivery bench-files tidy clean

@@ -1,8 +1,10 @@
-"""programs: builds bench/load.c and bench/limit.c, and finds the two libraries that they run on."""
+"""programs: builds bench/load.c and bench/limit.c, and finds the two libraries that they run on; and what the other
+benches build their programs with."""
 
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -61,3 +63,30 @@ def library(where):
     if not (directory / SONAME).exists():
         raise Trouble(f"no {SONAME} in {where}: build it first, or name its directory with --ours")
     return directory
+
+
+def compile_single(source, program, extra=()):
+    """Builds a program from one C file. Returns its path."""
+    program.parent.mkdir(parents=True, exist_ok=True)
+    command = [compiler(), *FLAGS, "-o", str(program), str(source), *extra]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise Trouble(f"no C compiler named {compiler()} (Debian: gcc)") from error
+    if done.returncode:
+        raise Trouble(f"{' '.join(command)}\n{done.stderr}\nneeds a C compiler and libzmq (Debian: gcc, libzmq3-dev)")
+    return program
+
+
+def build_crate(folder, program, target):
+    """Builds a program of a Cargo workspace of its own, into the folder `target`. Returns its path."""
+    command = ["cargo", "build", "--release", "--locked", "--manifest-path", str(folder / "Cargo.toml")]
+    if subprocess.run([*command, "--target-dir", str(target)], check=False).returncode:
+        raise Trouble(f"{folder} does not build")
+    return target / "release" / program
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -2,8 +2,10 @@
 
 import statistics
 
+from harness.turns import Bar, Result
+
 from .cases import NOTHING, SYNC
-from .result import Bar, Result, Turns
+from .result import Turns
 from .trials import cycle_rate, numbers
 
 # A row is missed if it is worse than the other build's by more than this.

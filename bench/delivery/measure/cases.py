@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 
 from harness.figures import Spread
+from harness.turns import Bar, Result
 
 from . import trials
-from .result import Bar, Figure, Result, Turns
+from .result import Figure, Turns
 from .trials import cycle_rate, numbers
 
 NOTHING = "nothing / nothing"

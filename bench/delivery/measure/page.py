@@ -2,18 +2,13 @@
 
 import datetime
 import os
-import pathlib
 import re
 
-from harness import machine
+from harness import machine, markdown
 
 from . import programs
 
 FIGURES = ("case", "side", "on the disk: sender / receiver", "median", "smallest..largest", "runs", "CPU s/M")
-BARS = ("case", "median", "smallest..largest", "bar", "aim", "")
-
-# Share of the processors; with more other work, the figures are not reliable.
-OTHER_WORK_PERCENT = 10
 
 EXPLAINED = """
 - `make bench-delivery` writes this page. Sides run in turn, each round another one first; a ratio is the median of the
@@ -38,39 +33,6 @@ EXPLAINED = """
 """
 
 
-def table(headings, rows):
-    rows = [headings, *rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(headings))]
-    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
-    lines.insert(1, "| " + " | ".join("-" * max(width, 3) for width in widths) + " |")
-    return "\n".join(lines)
-
-
-def disk():
-    """The file system and the disk of the folder with the logs."""
-    where = os.stat(programs.place()).st_dev
-    device = f"{os.major(where)}:{os.minor(where)}"
-    kind = None
-    for line in pathlib.Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
-        fields = line.split()
-        if fields[2] == device:
-            kind = fields[fields.index("-") + 1]
-    queue = pathlib.Path(f"/sys/dev/block/{device}/queue")
-    if not queue.exists():
-        queue = queue.parent.parent / "queue"
-    cache = machine.first_line(queue / "write_cache")
-    name = re.search(r"^DEVNAME=([a-z]+)", text_of(f"/sys/dev/block/{device}/uevent"), re.MULTILINE)
-    parts = [kind, name and name[1], cache and f"its cache: {cache}"]
-    return ", ".join(part for part in parts if part)
-
-
-def text_of(path):
-    try:
-        return pathlib.Path(path).read_text(encoding="utf-8")
-    except OSError:
-        return ""
-
-
 def facts(weather):
     redis = re.search(r"v=(\S+)", machine.output("redis-server", "--version") or "")
     rustc = machine.output("rustc", "--version")
@@ -79,7 +41,7 @@ def facts(weather):
         "processor": machine.cpu_facts(),
         "processors": f"{len(os.sched_getaffinity(0))}; virtual machine: {machine.virtual()}",
         "memory": machine.memory(),
-        "disk": disk(),
+        "disk": markdown.disk(programs.place()),
         "kernel": f"{os.uname().sysname} {os.uname().release.split('-')[0]}",
         "system": machine.system(),
         "ours": f"Pinnace, commit {machine.commit() or 'unknown'}",
@@ -92,18 +54,5 @@ def facts(weather):
 
 
 def render(results, plan, weather):
-    known = facts(weather)
-    parts = ["# Guaranteed delivery, measured", table(("", "on this machine"), list(known.items()))]
-    other = known.get("other work meanwhile", "0 %")
-    if float(other.split()[0]) > OTHER_WORK_PERCENT:
-        parts.append(f"Other work had {other} meanwhile, and the same disk: **a look, not a result.**")
-    bars = [bar.cells() for result in results for bar in result.bars]
-    if bars:
-        parts += ["## Bars", table(BARS, bars)]
-    figures = [figure.cells() for result in results for figure in result.figures]
-    parts += ["## Figures", table(FIGURES, figures)]
-    notes = [f"- {note}" for result in results for note in result.notes]
-    if notes:
-        parts.append("\n".join(notes))
-    parts += ["## What a figure is", EXPLAINED.format(**vars(plan)).strip()]
-    return "\n\n".join(parts) + "\n"
+    explained = EXPLAINED.format(**vars(plan))
+    return markdown.render("Guaranteed delivery, measured", facts(weather), FIGURES, results, explained)

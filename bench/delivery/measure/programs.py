@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from harness.programs import BENCH, FLAGS, ROOT, Trouble, compiler
+from harness.programs import BENCH, ROOT, Trouble, build_crate, compile_single, free_port
 
 HERE = BENCH / "delivery"
 BUILD = ROOT / "target" / "bench-delivery"
@@ -18,11 +18,7 @@ PATIENCE_S = 10
 
 def cargo(name, program, here=HERE, target=None):
     """Builds the program of one of the two workspaces, of this checkout or of another. Returns its path."""
-    target = BUILD / (target or name)
-    command = ["cargo", "build", "--release", "--locked", "--manifest-path", str(here / name / "Cargo.toml")]
-    if subprocess.run([*command, "--target-dir", str(target)], check=False).returncode:
-        raise Trouble(f"{name} in {here} does not build")
-    return target / "release" / program
+    return build_crate(here / name, program, BUILD / (target or name))
 
 
 def build_beside(checkout):
@@ -41,11 +37,7 @@ def build():
     if shutil.which("redis-server") is None:
         raise Trouble("no redis-server (Debian: redis-server)")
     programs = {"ours": cargo("ours", "delivery-load"), "liner": cargo("liner", "liner-load")}
-    plain = BUILD / "plain"
-    command = [compiler(), *FLAGS, "-o", str(plain), str(HERE / "plain.c"), "-lzmq"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Trouble(f"{' '.join(command)}\n{done.stderr}\nneeds a C compiler and libzmq (Debian: gcc, libzmq3-dev)")
+    plain = compile_single(HERE / "plain.c", BUILD / "plain", ["-lzmq"])
     return {**programs, "libzmq": plain}
 
 
@@ -54,12 +46,6 @@ def place():
     where = pathlib.Path(os.environ.get("BENCH_DIR") or BUILD)
     where.mkdir(parents=True, exist_ok=True)
     return where
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextlib.contextmanager
