@@ -9,12 +9,35 @@ use rustix::process::Signal;
 
 use crate::common::{Folder, Running, run, start};
 
-/// A server of a folder, and its endpoint.
-fn serve(folder: &Folder, what: &str) -> (Running, String) {
-    let endpoint = folder.ipc("files");
-    let mut server = start(&["files", "serve", what, "--bind", &endpoint, "--verbose"]);
+/// A server, which ends with the test.
+struct Serving(Option<Running>);
+
+impl Serving {
+    /// Ends it by a signal.
+    fn end(mut self) {
+        self.0.take().into_iter().for_each(|server| {
+            server.signal(Signal::TERM);
+            server.end().expect(0);
+        });
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|server| server.signal(Signal::KILL));
+    }
+}
+
+/// Serves a folder. Returns also the endpoint.
+fn serve_by(folder: &Folder, name: &str, words: &[&str]) -> (Serving, String) {
+    let endpoint = folder.ipc(name);
+    let mut server = start(&[&["files", "serve", "--bind", &endpoint, "--verbose"], words].concat());
     assert!(server.said().contains("listening at"));
-    (server, endpoint)
+    (Serving(Some(server)), endpoint)
+}
+
+fn serve(folder: &Folder, what: &str) -> (Serving, String) {
+    serve_by(folder, "files", &[what])
 }
 
 fn same(one: &Path, other: &Path) -> bool {
@@ -45,8 +68,7 @@ fn a_folder_is_fetched_listed_and_fetched_again() {
         run(&["files", "get", "-s", &endpoint, "--json", "--discard", "/data/zero"], b"").expect(0).out;
     let digest = "2d3adedff11b61f14c886e35afa036736dcd87a74d27b5c1510225d0f592e213";
     assert!(lines.contains(&format!("\"blake3\":\"{digest}\"")), "{lines}");
-    server.signal(Signal::TERM);
-    server.end().expect(0);
+    server.end();
 }
 
 #[test]
@@ -94,10 +116,8 @@ fn a_folder_is_uploaded_where_that_is_allowed() {
         fs::create_dir_all(folder.path(name)).unwrap();
     }
     fs::write(folder.path("source/a/large"), vec![7; 3_000_000]).unwrap();
-    let (source, endpoint) = (format!("{}/", folder.text("source")), folder.ipc("writable"));
-    let target = folder.text("target");
-    let mut server = start(&["files", "serve", &target, "--writable", "--bind", &endpoint, "--verbose"]);
-    server.said();
+    let (source, target) = (format!("{}/", folder.text("source")), folder.text("target"));
+    let (_server, endpoint) = serve_by(&folder, "writable", &[&target, "--writable"]);
     let put = run(&["files", "put", "-s", &endpoint, &source, "/copy"], b"").expect(0);
     assert_eq!(put.err, "pinnace: 1 files, 3000000 bytes\n");
     assert!(same(&folder.path("source"), &folder.path("target/copy")));
