@@ -29,7 +29,7 @@ impl Authenticator {
     /// `None` if the flags give no list; then no handler runs.
     pub fn load(given: &SocketArgs) -> Outcome<Option<Authenticator>> {
         if let Some(file) = &given.plain_users {
-            return Authenticator::names(file).map(Some);
+            return Ok(Some(Authenticator::Names(names_and_passwords(file)?)));
         }
         if given.allow.is_empty() {
             return Ok(None);
@@ -52,22 +52,6 @@ impl Authenticator {
             keys.extend(store.iter().map(|certificate| *certificate.public_key()));
         }
         Ok(Some(Authenticator::Keys(keys)))
-    }
-
-    fn names(file: &Path) -> Outcome<Authenticator> {
-        let text = secrets::read(file, USERS_MAX)?;
-        let mut names = Vec::new();
-        for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            if line.is_empty() || line.starts_with(b"#") {
-                continue;
-            }
-            let at = line.iter().position(|&byte| byte == b':');
-            let wrong = || Failure::of(file.display(), format!("line {}: must be NAME:PASSWORD", index + 1));
-            let at = at.ok_or_else(wrong)?;
-            names.push((line[..at].to_vec(), SecretBytes::from(&line[at + 1..])));
-        }
-        Ok(Authenticator::Names(names))
     }
 
     /// Answers all ZAP requests of this context from now on.
@@ -110,4 +94,22 @@ impl Authenticator {
             [VERSION, frame(1), status.as_bytes(), text.as_bytes(), &user, b""].map(Frame::from),
         )
     }
+}
+
+/// Reads a file of names and passwords, NAME:PASSWORD in each line. Empty lines, and those that begin with #, count for
+/// nothing.
+pub fn names_and_passwords(file: &Path) -> Outcome<Vec<(Vec<u8>, SecretBytes)>> {
+    let text = secrets::read(file, USERS_MAX)?;
+    let mut names = Vec::new();
+    for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() || line.starts_with(b"#") {
+            continue;
+        }
+        let at = line.iter().position(|&byte| byte == b':');
+        let wrong = || Failure::of(file.display(), format!("line {}: must be NAME:PASSWORD", index + 1));
+        let at = at.ok_or_else(wrong)?;
+        names.push((line[..at].to_vec(), SecretBytes::from(&line[at + 1..])));
+    }
+    Ok(names)
 }

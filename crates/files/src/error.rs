@@ -107,6 +107,8 @@ pub enum Error {
     Protocol(String),
     /// An endpoint is invalid or in use, or the process has no descriptors left.
     Socket(pinnace_engine::Error),
+    /// The users of a server have keys and passwords, or keys without CURVE.
+    Users,
     Cancelled,
 }
 
@@ -118,6 +120,9 @@ impl fmt::Display for Error {
             Error::Refused(reason) => write!(f, "the server refuses this client: {reason}"),
             Error::Protocol(what) => write!(f, "the other side does not follow the protocol: {what}"),
             Error::Socket(error) => write!(f, "{error}"),
+            Error::Users => {
+                f.write_str("users have either CURVE keys, with the server's own keys, or passwords")
+            }
             Error::Cancelled => f.write_str("cancelled"),
         }
     }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`server`] | a socket, a session for each client, and workers |
 //! | [`client`] | a connection to a server, and the transfers over it |
+//! | [`access`] | which clients a server admits, and what each may do |
 //! | [`rules`] | what a transfer leaves out, replaces and removes |
 //! | `dialogue` | what both sides say, without a socket: requests, credit, files that are sent and that arrive |
 //! | [`transfer`] | a file on its way out or in: chunks, digests, parts |
@@ -25,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod client;
 mod dialogue;
 pub mod error;

@@ -11,6 +11,7 @@ mod progress;
 mod serve;
 mod transfer;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -18,6 +19,8 @@ use pinnace::files::client::{Client, Report, Transfer};
 use pinnace::files::error::{Code, Error};
 
 use crate::outcome::{Failure, Outcome, say};
+use crate::secrets;
+use crate::settings::{own_keys, public_key};
 use crate::signals::Signals;
 use crate::table::files::{Files, ServerArgs};
 
@@ -33,9 +36,27 @@ pub fn run(command: &Files) -> Outcome {
 }
 
 fn connect(given: &ServerArgs) -> Outcome<Client> {
-    let client = Client::builder(&given.server).patience(given.timeout).connect();
-    client.map_err(|error| Failure::usage(format!("{}: {error}", given.server)))
+    let mut builder = Client::builder(&given.server).patience(given.timeout);
+    if let (Some(own), Some(server)) = (&given.cert, &given.server_key) {
+        builder = builder.curve(&own_keys(own)?, &public_key(server)?);
+    }
+    if let (Some(user), Some(file)) = (&given.user, &given.password_file) {
+        let text = secrets::read(file, PASSWORD_MAX)?;
+        builder = builder.password(user, text_of(file, secrets::first_line(&text))?);
+    }
+    if let Some(domain) = &given.domain {
+        builder = builder.domain(domain);
+    }
+    builder.connect().map_err(|error| Failure::usage(format!("{}: {error}", given.server)))
 }
+
+/// A password, which PLAIN sends as text.
+fn text_of<'a>(file: &Path, octets: &'a [u8]) -> Outcome<&'a str> {
+    std::str::from_utf8(octets).map_err(|_| Failure::of(file.display(), "a password that is not UTF-8"))
+}
+
+/// The largest file with a password, in bytes.
+const PASSWORD_MAX: usize = 4096;
 
 /// The signal that has ended a transfer; 0: none.
 type EndedBy = Arc<AtomicI32>;

@@ -4,11 +4,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use pinnace::files::server::Server;
+use pinnace::files::access::Right;
+use pinnace::files::server::{Server, ServerBuilder};
 
-use super::wait;
+use super::{text_of, wait};
+use crate::authentication::names_and_passwords;
 use crate::outcome::{Failure, Outcome, say};
+use crate::settings::{own_keys, public_key};
 use crate::signals::Signals;
+use crate::table::deliver::Trusted;
 use crate::table::files::FilesServe;
 
 pub fn run(given: &FilesServe) -> Outcome {
@@ -23,6 +27,7 @@ pub fn run(given: &FilesServe) -> Outcome {
         };
         builder = added.map_err(Failure::usage)?;
     }
+    builder = secured(builder, given)?;
     for endpoint in &given.bind {
         builder = builder.bind(endpoint);
     }
@@ -32,6 +37,28 @@ pub fn run(given: &FilesServe) -> Outcome {
     }
     wait(&signals);
     Ok(())
+}
+
+/// Adds users and their rights.
+fn secured(mut builder: ServerBuilder, given: &FilesServe) -> Outcome<ServerBuilder> {
+    if let Some(file) = &given.cert {
+        builder = builder.curve(&own_keys(file)?);
+    }
+    for Trusted { name, key } in &given.trusted {
+        builder = builder.user_by_key(name, &public_key(key)?);
+    }
+    if let Some(file) = &given.passwords {
+        for (name, password) in names_and_passwords(file)? {
+            builder = builder.user_by_password(text_of(file, &name)?, text_of(file, &password)?);
+        }
+    }
+    for (name, path) in &given.readers {
+        builder = builder.grant(name, path, Right::Read);
+    }
+    for (name, path) in &given.writers {
+        builder = builder.grant(name, path, Right::Write);
+    }
+    Ok(given.domain.iter().fold(builder, |builder, domain| builder.domain(domain)))
 }
 
 /// The folder and its virtual path. The last `=` separates them.

@@ -118,7 +118,7 @@ fn peer(text: &str) -> Result<Peer, String> {
     Ok(Peer { name, endpoint, topics: words.collect() })
 }
 
-fn trusted(text: &str) -> Result<Trusted, String> {
+pub fn trusted(text: &str) -> Result<Trusted, String> {
     named(text).map(|(name, key)| Trusted { name, key: key.to_owned() })
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use pinnace::files::rules::Pattern;
 
+use super::deliver::{Trusted, trusted};
 use super::milliseconds;
 
 /// Exit codes of `pinnace files`.
@@ -40,12 +41,32 @@ pub struct FilesServe {
     /// Folder to serve, and its virtual path [default: / for a single folder, /NAME for several]
     #[arg(value_name = "DIR[=ALIAS]", required = true)]
     pub folders: Vec<OsString>,
-    /// Endpoint to listen at. Can be repeated. Every process that reaches it can read all that is served
+    /// Endpoint to listen at. Can be repeated. Without --cert or --passwords, every process that reaches it is a client
     #[arg(short, long, value_name = "ENDPOINT", default_value = "tcp://127.0.0.1:5670")]
     pub bind: Vec<String>,
     /// Let clients upload to the folders
     #[arg(short, long)]
     pub writable: bool,
+    /// CURVE certificate of the server, with the secret key: all traffic is encrypted. Without --trust, every client
+    /// that knows the public key is admitted
+    #[arg(long, value_name = "FILE", conflicts_with = "passwords")]
+    pub cert: Option<PathBuf>,
+    /// User with a public key, as Z85 or as a certificate file. Can be repeated
+    #[arg(long = "trust", value_name = "NAME=KEY|FILE", value_parser = trusted, requires = "cert")]
+    pub trusted: Vec<Trusted>,
+    /// File of users and passwords, NAME:PASSWORD in each line (PLAIN: clients send them in clear)
+    #[arg(long, value_name = "FILE")]
+    pub passwords: Option<PathBuf>,
+    /// Let a user, or * for anybody, read a virtual path and all below it. Can be repeated. With the first --read or
+    /// --write, nobody has a right that is not given
+    #[arg(long = "read", value_name = "NAME=PATH", value_parser = named_path)]
+    pub readers: Vec<(String, String)>,
+    /// Let a user, or * for anybody, upload to a virtual path and all below it, if --writable is given. Can be repeated
+    #[arg(long = "write", value_name = "NAME=PATH", value_parser = named_path, requires = "writable")]
+    pub writers: Vec<(String, String)>,
+    /// Serve only clients that name this domain. It protects from mistakes, not from attackers
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
     /// Print the endpoints on standard error, with their actual ports
     #[arg(short, long)]
     pub verbose: bool,
@@ -60,6 +81,29 @@ pub struct ServerArgs {
     /// How long the server may take to answer, in milliseconds
     #[arg(long, value_name = "MS", default_value = "10000", value_parser = milliseconds)]
     pub timeout: Duration,
+    /// CURVE certificate of this client, with the secret key
+    #[arg(long, value_name = "FILE", requires = "server_key")]
+    pub cert: Option<PathBuf>,
+    /// Public key of the server, as Z85 or as a certificate file
+    #[arg(long, value_name = "KEY|FILE", requires = "cert")]
+    pub server_key: Option<String>,
+    /// User's name (PLAIN: name and password are sent in clear)
+    #[arg(long, value_name = "NAME", requires = "password_file", conflicts_with = "cert")]
+    pub user: Option<String>,
+    /// File with the user's password in its first line
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+    /// Domain that the server must have
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
+}
+
+fn named_path(text: &str) -> Result<(String, String), String> {
+    let (name, path) = text.split_once('=').ok_or("must be NAME=PATH")?;
+    match path.starts_with('/') {
+        true => Ok((name.to_owned(), path.to_owned())),
+        false => Err("the path must begin with a slash".to_owned()),
+    }
 }
 
 #[derive(Args)]

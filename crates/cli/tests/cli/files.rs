@@ -166,3 +166,43 @@ fn a_folder_is_kept_the_same() {
     watch.signal(Signal::TERM);
     watch.end().expect(0);
 }
+
+#[test]
+fn users_have_rights() {
+    let folder = Folder::new();
+    for name in ["source/open", "source/secret"] {
+        fs::create_dir_all(folder.path(name)).unwrap();
+        fs::write(folder.path(name).join("file"), name).unwrap();
+    }
+    let file = |name: &str, text: &str| {
+        fs::write(folder.path(name), text).unwrap();
+        folder.text(name)
+    };
+    let users = file("users", "# users\nalice:one\nbob:two words\n");
+    let (right, wrong) = (file("right", "two words\n"), file("wrong", "one\n"));
+    let source = folder.text("source");
+    let words = [&source[..], "--passwords", &users, "--read", "bob=/open", "--domain", "test"];
+    let (_server, endpoint) = serve_by(&folder, "plain", &words);
+    let get = |password: &str, domain: &str, path: &str, code| {
+        let words = ["files", "get", "-s", &endpoint, "--user", "bob", "--password-file", password];
+        let more = ["--domain", domain, "--timeout", "2000", path, &folder.text("copy")];
+        run(&[&words[..], &more].concat(), b"").expect(code)
+    };
+    get(&right, "test", "/open/file", 0);
+    assert!(get(&right, "test", "/secret/file", 4).err.contains("no right to this path"));
+    assert!(get(&right, "production", "/open/file", 4).err.contains("domain \"test\""));
+    get(&wrong, "test", "/open/file", 3);
+
+    for name in ["server", "client"] {
+        run(&["keygen", &folder.text(name)], b"").expect(0);
+    }
+    let (server, client) = (folder.text("server"), folder.text("client"));
+    let (own, theirs) = (format!("{server}_secret"), format!("{client}_secret"));
+    let words = [&source[..], "--cert", &own, "--trust", &format!("client={client}")];
+    let (_server, endpoint) = serve_by(&folder, "curve", &words);
+    let copy = folder.text("copy2");
+    let get = ["files", "get", "-s", &endpoint, "/open/file", &copy, "--timeout", "2000"];
+    run(&[&get[..], &["--cert", &theirs, "--server-key", &server]].concat(), b"").expect(0);
+    run(&[&get[..], &["--cert", &own, "--server-key", &server]].concat(), b"").expect(3);
+    run(&get, b"").expect(3);
+}

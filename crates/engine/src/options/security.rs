@@ -108,6 +108,17 @@ impl Security {
         (self.public_key, self.secret_key, self.server_key) = (own.public, own.secret.clone(), *server);
     }
 
+    /// Makes the socket a PLAIN server: a ZAP handler checks names and passwords.
+    pub fn be_plain_server(&mut self) {
+        self.serve(Mechanism::Plain, true);
+    }
+
+    /// Makes the socket a PLAIN client.
+    pub fn be_plain_client(&mut self, name: &str, password: &str) {
+        self.be_client(Mechanism::Plain);
+        (self.username, self.password) = (name.to_owned(), SecretText::from(password));
+    }
+
     /// Returns true if connections are secured by CURVE.
     pub(crate) fn is_curve(&self) -> bool {
         self.mechanism == Mechanism::Curve

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use pinnace_crypto::{KeyPair, PublicKey, SecretBytes};
 use pinnace_engine::{Context, PollTarget, SocketType};
 use pinnace_eventloop::{EventLoop, Handle};
 
@@ -16,7 +17,6 @@ use crate::dialogue::fetch::Fetch;
 pub use crate::dialogue::listing::Listed;
 use crate::dialogue::listing::Listing;
 use crate::dialogue::operation::Operation;
-use crate::dialogue::requester::Limits;
 use crate::dialogue::upload::Upload;
 pub use crate::dialogue::{Event, Report};
 use crate::error::{Code, Error, FileError};
@@ -47,9 +47,36 @@ struct Dialogue {
 pub struct ClientBuilder {
     endpoint: String,
     settings: Settings,
+    identity: Identity,
+}
+
+/// How a client shows which user it is.
+enum Identity {
+    Unknown,
+    Key { own: KeyPair, server: PublicKey },
+    Password { user: String, password: SecretBytes },
 }
 
 impl ClientBuilder {
+    /// Secures the connection by CURVE with these keys, to the server with this public key alone.
+    pub fn curve(mut self, own: &KeyPair, server: &PublicKey) -> ClientBuilder {
+        self.identity = Identity::Key { own: own.clone(), server: *server };
+        self
+    }
+
+    /// Gives a user's name and password (PLAIN: they are sent in clear).
+    pub fn password(mut self, user: &str, password: &str) -> ClientBuilder {
+        let (user, password) = (user.to_owned(), SecretBytes::from(password.as_bytes()));
+        self.identity = Identity::Password { user, password };
+        self
+    }
+
+    /// The domain that the server has to have.
+    pub fn domain(mut self, name: &str) -> ClientBuilder {
+        name.clone_into(&mut self.settings.domain);
+        self
+    }
+
     /// How long the server may take to answer [default: 10 s].
     pub fn patience(mut self, patience: Duration) -> ClientBuilder {
         self.settings.patience = patience;
@@ -71,7 +98,7 @@ impl ClientBuilder {
 
     /// Connects, in the background. Errors: the endpoint is invalid; no descriptors or memory are left.
     pub fn connect(self) -> Result<Client, Error> {
-        let ClientBuilder { endpoint, settings } = self;
+        let ClientBuilder { endpoint, settings, identity } = self;
         let context = Context::new()?;
         let events = EventLoop::start("files-client")?;
         let socket = context.socket(SocketType::Dealer)?;
@@ -81,6 +108,14 @@ impl ClientBuilder {
             (options.sndhwm, options.rcvhwm) = (0, 0);
             options.heartbeat_ivl = Duration::from_secs(5);
             options.reconnect_ivl_max = Duration::from_secs(1);
+            match &identity {
+                Identity::Unknown => {}
+                Identity::Key { own, server } => options.security.be_curve_client(own, server),
+                Identity::Password { user, password } => {
+                    let password = std::str::from_utf8(password).unwrap_or_default();
+                    options.security.be_plain_client(user, password);
+                }
+            }
             // Tells the task that the connection was lost, and is there again.
             options.hiccup_msg = Some(Message::GREETING.to_frame());
         })?;
@@ -102,8 +137,9 @@ impl ClientBuilder {
 impl Client {
     /// Settings of a client of the server at `endpoint`.
     pub fn builder(endpoint: &str) -> ClientBuilder {
-        let settings = Settings { patience: Duration::from_secs(10), limits: Limits::default() };
-        ClientBuilder { endpoint: endpoint.to_owned(), settings }
+        let (limits, domain) = Default::default();
+        let settings = Settings { patience: Duration::from_secs(10), limits, domain };
+        ClientBuilder { endpoint: endpoint.to_owned(), settings, identity: Identity::Unknown }
     }
 
     /// Connects with the default settings.

@@ -45,6 +45,8 @@ pub struct Settings {
     /// How long the server may take to answer a greeting.
     pub patience: Duration,
     pub limits: Limits,
+    /// The domain that the server has to have; empty: none.
+    pub domain: String,
 }
 
 /// The connection to a server.
@@ -102,10 +104,15 @@ impl ClientTask {
             // This client's own greeting comes back from the socket when it has connected again.
             Ok(Message::Ohai { .. }) => self.begin_again(),
             Ok(Message::Cheezburger(burger)) if !self.requester.is_open() => {
-                let answered = Headers::read(burger.headers).ok().and_then(|headers| headers.request);
-                if answered.is_some() && answered == self.greeting.map(|(number, _)| number) {
-                    self.complaint = None;
-                    self.requester.open(Instant::now());
+                let headers = Headers::read(burger.headers).unwrap_or_default();
+                let greeting = self.greeting.map(|(number, _)| number);
+                match headers.domain == self.settings.domain.as_bytes() {
+                    _ if headers.request.is_none() || headers.request != greeting => {}
+                    true => {
+                        self.complaint = None;
+                        self.requester.open(Instant::now());
+                    }
+                    false => self.end_all(&|| Error::Refused("it has no domain".to_owned())),
                 }
             }
             Ok(Message::Cheezburger(burger)) => match self.requester.on_chunk(burger, Instant::now()) {
@@ -147,7 +154,8 @@ impl ClientTask {
         let number = self.requester.next_number();
         self.greeting = Some((number, Instant::now()));
         self.provider.say(&Message::GREETING);
-        self.provider.push(Request::new(number, Mode::Greet, b"/").to_frame());
+        let domain = self.settings.domain.clone().into_bytes();
+        self.provider.push(Request { domain, ..Request::new(number, Mode::Greet, b"/") }.to_frame());
     }
 
     /// A new connection, or a server that was restarted: it knows nothing of this client.

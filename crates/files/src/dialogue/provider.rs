@@ -99,7 +99,8 @@ impl Provider {
     }
 
     fn end_request(&mut self, request: &Request) {
-        let headers = Headers { request: Some(request.number), form: Form::End, ..Headers::default() };
+        let (form, domain) = (Form::End, request.domain.clone());
+        let headers = Headers { request: Some(request.number), form, domain, ..Headers::default() };
         self.push(reply(&request.path, &headers));
     }
 

@@ -3,6 +3,7 @@
 //! Each client has a session. A session with something to do stands in a queue, and a worker lets it send one chunk;
 //! then it goes to the end of the queue. So clients take turns, and a slow disk holds up one worker at most.
 
+mod admission;
 mod session;
 mod watch;
 
@@ -13,9 +14,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pinnace_crypto::{KeyPair, PublicKey, SecretBytes};
 use pinnace_engine::{Body, Context, Frame, Outgoing, PollTarget, Socket, SocketType};
 use pinnace_eventloop::{Doorbell, EventLoop, Next, Task};
 
+use crate::access::{Access, Credential, Right};
 use crate::dialogue::changes::Wake;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::provider::{Outlet, Turn};
@@ -53,6 +56,7 @@ pub struct ServerBuilder {
     workers: usize,
     quiet: Duration,
     rescan: Duration,
+    access: Access,
 }
 
 /// A running server; it ends when this is dropped.
@@ -98,6 +102,40 @@ impl ServerBuilder {
         self
     }
 
+    /// Secures all connections by CURVE with these keys. Without `user_by_key`, every client that knows the public key
+    /// is admitted.
+    pub fn curve(mut self, keys: &KeyPair) -> ServerBuilder {
+        self.access.keys = Some(keys.clone());
+        self
+    }
+
+    /// Admits the user with this CURVE key, and others only if they are added too.
+    pub fn user_by_key(mut self, name: &str, key: &PublicKey) -> ServerBuilder {
+        self.access.users.push((name.to_owned(), Credential::Key(*key)));
+        self
+    }
+
+    /// Admits a user with a password (PLAIN: it is sent in clear), and others only if they are added too.
+    pub fn user_by_password(mut self, name: &str, password: &str) -> ServerBuilder {
+        let password = SecretBytes::from(password.as_bytes());
+        self.access.users.push((name.to_owned(), Credential::Password(password)));
+        self
+    }
+
+    /// Gives a user, or [`ANYBODY`](crate::access::ANYBODY), a right to a virtual path and all below it. Without any
+    /// grant every client may do everything; with the first one, nobody has a right that was not granted.
+    pub fn grant(mut self, user: &str, path: &str, right: Right) -> ServerBuilder {
+        self.access.grant(user, path, right);
+        self
+    }
+
+    /// Serves only clients that name the same domain, and with extensions of FILEMQ. It protects from mistakes, such as
+    /// test data that goes to production, and not from attackers.
+    pub fn domain(mut self, name: &str) -> ServerBuilder {
+        name.clone_into(&mut self.access.domain);
+        self
+    }
+
     /// Clients that follow a path are told of a file when its writer closes it, or when it was not written for this
     /// time [default: 1 s].
     pub fn quiet(mut self, time: Duration) -> ServerBuilder {
@@ -112,8 +150,13 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts the server. Errors: those of bind.
+    /// Starts the server. Errors: those of bind; Users, they have keys and passwords, or keys without `curve`.
     pub fn start(self) -> Result<Server, Error> {
+        let access = Arc::new(self.access);
+        let by = (access.keys.is_some(), access.has_keys(), access.has_passwords());
+        if matches!(by, (true, _, true) | (false, true, _)) {
+            return Err(Error::Users);
+        }
         let context = Context::new()?;
         let events = EventLoop::start("files-server")?;
         let socket = context.socket(SocketType::Router)?;
@@ -125,9 +168,17 @@ impl ServerBuilder {
             options.maxmsgsize = Some(FRAME_MAX);
             (options.router_mandatory, options.router_handover) = (true, true);
             options.heartbeat_ivl = Duration::from_secs(5);
+            match &access.keys {
+                Some(keys) => options.security.be_curve_server(keys),
+                None if access.has_passwords() => options.security.be_plain_server(),
+                None => {}
+            }
             // The session of a client whose connection is lost ends as if it had taken leave.
             options.disconnect_msg = Some(Message::Kthxbai.to_frame());
         })?;
+        if access.keys.is_some() || access.has_passwords() {
+            admission::start(&context, access.clone())?;
+        }
         let mut endpoints = Vec::new();
         for endpoint in &self.endpoints {
             socket.bind(endpoint)?;
@@ -142,6 +193,7 @@ impl ServerBuilder {
             own: own.clone(),
             socket,
             mounts,
+            access,
             sessions: Mutex::default(),
             runnable: Mutex::default(),
             wake: Condvar::new(),
@@ -170,6 +222,7 @@ impl Server {
             workers,
             quiet: QUIET,
             rescan: RESCAN,
+            access: Access::default(),
         }
     }
 
@@ -202,6 +255,7 @@ struct Core {
     own: Weak<Core>,
     socket: Socket,
     mounts: Mounts,
+    access: Arc<Access>,
     /// By the routing id.
     sessions: Mutex<HashMap<Vec<u8>, Arc<Peer>>>,
     runnable: Mutex<Runnable>,
@@ -327,12 +381,15 @@ impl Core {
         self.schedule(client);
     }
 
-    fn on_frame(&self, id: Vec<u8>, frame: Body) {
+    /// `user`: the name of the client's user, if it was admitted by one.
+    fn on_frame(&self, id: Vec<u8>, user: Option<&[u8]>, frame: Body) {
         // Held until the frame is in the inbox, so that the session does not end before.
         let mut sessions = lock(&self.sessions);
         let client = sessions.entry(id).or_insert_with_key(|id| {
             Arc::new_cyclic(|peer| {
-                let session = Mutex::new(Session::new(self.waker_of(peer)));
+                let user = user.map(|user| String::from_utf8_lossy(user).into_owned());
+                let session = Session::new(self.waker_of(peer), self.access.clone(), user);
+                let session = Mutex::new(session);
                 Peer { id: id.clone(), inbox: Mutex::default(), session }
             })
         });
@@ -384,13 +441,12 @@ impl Task for Receiver {
     fn on_ready(&mut self, (): ()) {
         for _ in 0..TURN {
             let mut frames: Vec<Body> = Vec::with_capacity(2);
-            let received = self.core.socket.recv_frames(false, &mut |frame| frames.push(taken(frame)));
-            if received.is_err() {
-                return;
-            }
+            let received = self.core.socket.recv_message(false, &mut |frame| frames.push(taken(frame)));
+            let Ok(received) = received else { return };
+            let user = received.about.as_deref().and_then(|about| about.get(admission::USER_ID));
             let mut frames = frames.into_iter();
             if let (Some(id), Some(frame), None) = (frames.next(), frames.next(), frames.next()) {
-                self.core.on_frame(id.to_vec(), frame);
+                self.core.on_frame(id.to_vec(), user, frame);
             }
         }
     }

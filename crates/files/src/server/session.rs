@@ -2,9 +2,11 @@
 //!
 //! A session is called with each frame of its client, and for a turn whenever it has something to send.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
+use crate::access::{Access, Right};
 use crate::dialogue::Event;
 use crate::dialogue::changes::Wake;
 use crate::dialogue::fetch::Fetch;
@@ -18,7 +20,11 @@ use crate::wire::{Change, Cheezburger, DecodeError, Form, Hash, Headers, Message
 
 /// The state of the dialogue with a client.
 pub struct Session {
+    access: Arc<Access>,
+    user: Option<String>,
     has_greeted: bool,
+    /// The client has named the domain, if there is one.
+    is_in_domain: bool,
     is_over: bool,
     provider: Provider,
     requester: Requester,
@@ -28,10 +34,11 @@ pub struct Session {
 
 impl Session {
     /// `wake` is called when the client is to be told something: a turn is due.
-    pub fn new(wake: Wake) -> Session {
+    pub fn new(wake: Wake, access: Arc<Access>, user: Option<String>) -> Session {
         let (has_greeted, is_over, uploads) = Default::default();
         let (provider, requester) = (Provider::new(wake), Requester::new(Limits::default()));
-        Session { has_greeted, is_over, provider, requester, uploads }
+        let is_in_domain = access.domain.is_empty();
+        Session { access, user, has_greeted, is_in_domain, is_over, provider, requester, uploads }
     }
 
     /// Handles a frame of the client.
@@ -65,9 +72,23 @@ impl Session {
     }
 
     fn on_request(&mut self, path: &[u8], options: Hash<'_>, mounts: &Mounts) {
-        match Request::read(path, options) {
+        let request = Request::read(path, options);
+        let domain = match &request {
+            Some(Ok(request)) if request.mode == Mode::Greet => Some(&request.domain[..]),
+            _ => None,
+        };
+        self.is_in_domain |= domain == Some(self.access.domain.as_bytes());
+        if !self.is_in_domain || domain.is_some_and(|domain| domain != self.access.domain.as_bytes()) {
+            return self.refuse(&format!("it serves the domain \"{}\" only", self.access.domain));
+        }
+        match request {
+            None if !self.may(path, Right::Read) => self.refuse("no right to read this path"),
             None => self.provider.say(&Message::IcanhazOk),
             Some(Err(what)) => self.end(what),
+            Some(Ok(request)) if !self.may_do(&request) => {
+                let error = FileError::new(Code::Denied, "no right to this path");
+                self.provider.fail_request(&request, &error);
+            }
             Some(Ok(request)) if request.mode == Mode::Upload => {
                 if let Err(error) = self.begin_upload(&request, mounts) {
                     self.provider.fail_request(&request, &error);
@@ -79,6 +100,18 @@ impl Session {
                 }
                 self.provider.on_request(&request, mounts);
             }
+        }
+    }
+
+    fn may(&self, path: &[u8], right: Right) -> bool {
+        self.access.allows(self.user.as_deref(), path, right)
+    }
+
+    fn may_do(&self, request: &Request) -> bool {
+        match request.mode {
+            Mode::Greet | Mode::Cancel => true,
+            Mode::Upload => self.may(&request.path, Right::Write),
+            Mode::Fetch | Mode::Values | Mode::List | Mode::Follow => self.may(&request.path, Right::Read),
         }
     }
 
@@ -134,9 +167,18 @@ impl Session {
 
     /// Tells the client what is wrong, and ends.
     pub fn end(&mut self, reason: &str) {
+        self.end_by(&Message::Rtfm { reason: reason.as_bytes() });
+    }
+
+    /// Refuses access, and ends.
+    fn refuse(&mut self, reason: &str) {
+        self.end_by(&Message::Srsly { reason: reason.as_bytes() });
+    }
+
+    fn end_by(&mut self, message: &Message<'_>) {
         self.provider.reset();
         (self.requester, self.uploads) = (Requester::new(Limits::default()), Vec::new());
-        self.provider.say(&Message::Rtfm { reason: reason.as_bytes() });
+        self.provider.say(message);
         self.is_over = true;
     }
 

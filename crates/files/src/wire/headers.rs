@@ -74,6 +74,8 @@ pub struct Headers {
     pub digest: Option<[u8; DIGEST]>,
     /// The chaining values of the groups that end in the chunk.
     pub groups: Vec<u8>,
+    /// Of the answer to a greeting: the domain of the server, which is the client's.
+    pub domain: Vec<u8>,
     /// Of a file or directory that was moved: its path before.
     pub from: Vec<u8>,
     /// A name of `error::Code`, and an explanation.
@@ -111,6 +113,7 @@ impl Headers {
         }
         let octets = [
             ("tag", &self.tag),
+            ("domain", &self.domain),
             ("from", &self.from),
             ("error", &self.error),
             ("text", &self.text),
@@ -139,6 +142,7 @@ impl Headers {
                 b"digest" => headers.digest = Some(value.try_into().map_err(|_| "digest")?),
                 b"groups" if value.len() % DIGEST == 0 => headers.groups = value.to_vec(),
                 b"groups" => return Err("groups"),
+                b"domain" => headers.domain = value.to_vec(),
                 b"from" => headers.from = value.to_vec(),
                 b"error" => headers.error = value.to_vec(),
                 b"text" => headers.text = value.to_vec(),

@@ -68,6 +68,8 @@ pub struct Request {
     pub tag: Vec<u8>,
     /// Size and time of the file that the client has: if the server's has the same, it is not sent.
     pub known: Option<(u64, i64)>,
+    /// For `Greet`: the domain that the client wants to reach; empty: none.
+    pub domain: Vec<u8>,
     /// For `Upload`: the virtual path at which the client offers the file or folder.
     pub source: Vec<u8>,
     /// For `Upload`: what the server leaves out, replaces and removes.
@@ -85,6 +87,7 @@ impl Request {
             ranges: Vec::new(),
             tag: Vec::new(),
             known: None,
+            domain: Vec::new(),
             source: Vec::new(),
             rules: Rules::default(),
         }
@@ -107,7 +110,8 @@ impl Request {
                 self.ranges.iter().map(|(first, end)| format!("{first}-{end}")).collect();
             options.put(b"ranges", ranges.join(",").as_bytes());
         }
-        for (name, value) in [(&b"tag"[..], &self.tag), (b"source", &self.source)] {
+        for (name, value) in [(&b"tag"[..], &self.tag), (b"source", &self.source), (b"domain", &self.domain)]
+        {
             if !value.is_empty() {
                 options.put(name, value);
             }
@@ -135,6 +139,7 @@ impl Request {
                 b"chunk" => request.chunk = decimal(value).ok_or("an invalid size of chunks")?,
                 b"ranges" => request.ranges = ranges(value).ok_or("invalid ranges")?,
                 b"tag" => request.tag = value.to_vec(),
+                b"domain" => request.domain = value.to_vec(),
                 b"source" => request.source = value.to_vec(),
                 b"known" => request.known = Some(known(value).ok_or("an invalid size and time")?),
                 _ => request.read_rule(name, value)?,

@@ -1,0 +1,133 @@
+//! Which clients a server admits, and what each of them may do.
+
+use pinnace_crypto::{KeyPair, PublicKey, SecretBytes, equal};
+
+/// What a grant allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// To list, fetch and follow.
+    Read,
+    /// To upload, to folders that are writable.
+    Write,
+}
+
+/// Any user, in a grant.
+pub const ANYBODY: &str = "*";
+
+/// how a client proves its user.
+pub enum Credential {
+    /// By its CURVE key.
+    Key(PublicKey),
+    Password(SecretBytes),
+}
+
+struct Grant {
+    user: String,
+    /// A virtual path, without a slash at its end.
+    path: Vec<u8>,
+    right: Right,
+}
+
+/// The users of a server, and their rights.
+#[derive(Default)]
+pub struct Access {
+    /// The keys of the server, if connections are secured by CURVE.
+    pub keys: Option<KeyPair>,
+    pub users: Vec<(String, Credential)>,
+    grants: Vec<Grant>,
+    /// Clients have to name it; empty: none.
+    pub domain: String,
+}
+
+impl Access {
+    /// Adds a right. Without any, every user has all.
+    pub fn grant(&mut self, user: &str, path: &str, right: Right) {
+        let path = path.strip_suffix('/').unwrap_or(path).as_bytes().to_vec();
+        self.grants.push(Grant { user: user.to_owned(), path, right });
+    }
+
+    /// Returns true if users give names and passwords.
+    pub fn has_passwords(&self) -> bool {
+        self.users.iter().any(|(_, credential)| matches!(credential, Credential::Password(_)))
+    }
+
+    /// Returns true if users show keys.
+    pub fn has_keys(&self) -> bool {
+        self.users.iter().any(|(_, credential)| matches!(credential, Credential::Key(_)))
+    }
+
+    /// The user with a key.
+    pub fn user_of_key(&self, key: &[u8]) -> Option<&str> {
+        self.user_by(|_, credential| matches!(credential, Credential::Key(known) if equal(known, key)))
+    }
+
+    /// The user with a name and password.
+    pub fn user_of_password(&self, name: &[u8], password: &[u8]) -> Option<&str> {
+        self.user_by(|user, credential| {
+            user.as_bytes() == name
+                && matches!(credential, Credential::Password(known) if equal(known, password))
+        })
+    }
+
+    fn user_by(&self, is: impl Fn(&str, &Credential) -> bool) -> Option<&str> {
+        self.users.iter().find(|(user, credential)| is(user, credential)).map(|(user, _)| &user[..])
+    }
+
+    /// Returns true if a user has a right to a virtual path and all below it. None: the user is not known by name.
+    pub fn allows(&self, user: Option<&str>, path: &[u8], right: Right) -> bool {
+        let is_below = |above: &[u8]| match path.strip_prefix(above) {
+            Some(rest) => rest.is_empty() || rest[0] == b'/',
+            None => false,
+        };
+        self.grants.is_empty()
+            || self.grants.iter().any(|grant| {
+                grant.right == right
+                    && (grant.user == ANYBODY || user == Some(&grant.user))
+                    && is_below(&grant.path)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_those_of_a_path_and_all_below_it() {
+        let mut access = Access::default();
+        assert!(access.allows(None, b"/any", Right::Write), "no grants");
+        access.grant("a", "/x/", Right::Read);
+        access.grant("a", "/x/in", Right::Write);
+        access.grant(ANYBODY, "/public", Right::Read);
+        for (user, path, right, expected) in [
+            (Some("a"), "/x", Right::Read, true),
+            (Some("a"), "/x/y/z", Right::Read, true),
+            (Some("a"), "/xy", Right::Read, false),
+            (Some("a"), "/", Right::Read, false),
+            (Some("a"), "/x", Right::Write, false),
+            (Some("a"), "/x/in/file", Right::Write, true),
+            (Some("b"), "/x", Right::Read, false),
+            (None, "/x", Right::Read, false),
+            (None, "/public/file", Right::Read, true),
+            (Some("b"), "/public/", Right::Write, false),
+        ] {
+            assert_eq!(access.allows(user, path.as_bytes(), right), expected, "{user:?} {path} {right:?}");
+        }
+        let mut all = Access::default();
+        all.grant("a", "/", Right::Read);
+        assert!(all.allows(Some("a"), b"/x", Right::Read));
+    }
+
+    #[test]
+    fn users_are_told_apart() {
+        let mut access = Access::default();
+        access.users.push(("a".to_owned(), Credential::Password(SecretBytes::from(&b"secret"[..]))));
+        access.users.push(("k".to_owned(), Credential::Key([7; 32])));
+        assert_eq!(access.user_of_password(b"a", b"secret"), Some("a"));
+        assert_eq!(access.user_of_password(b"a", b"secre"), None);
+        assert_eq!(access.user_of_password(b"b", b"secret"), None);
+        assert_eq!(access.user_of_password(b"k", &[7; 32]), None);
+        assert_eq!(access.user_of_key(&[7; 32]), Some("k"));
+        assert_eq!(access.user_of_key(b"secret"), None);
+    }
+}
