@@ -200,7 +200,11 @@ fn a_dry_run_changes_nothing_and_tells_what_would_be() {
 
 /// What a dry run would make (+) and remove (-). Names are those below the tree, whatever the source calls it.
 fn planned(pair: &Pair, from: &str) -> Vec<String> {
-    let transfer = pair.start(from, "", Rules { dry_run: true, ..Rules::mirror() });
+    planned_by(pair, from, Rules { dry_run: true, ..Rules::mirror() })
+}
+
+fn planned_by(pair: &Pair, from: &str, rules: Rules) -> Vec<String> {
+    let transfer = pair.start(from, "", rules);
     let mut planned = Vec::new();
     while let Some(event) = transfer.next_event() {
         match event {
@@ -245,4 +249,34 @@ fn deletion_is_limited_for_uploads_too() {
     assert_eq!(leaves(&pair.to()), ["a", "b"]);
     assert_eq!(run(Some(2), true), []);
     assert_eq!(leaves(&pair.to()), Vec::<String>::new());
+}
+
+/// Files of the same size and time that differ.
+#[test]
+fn contents_are_compared_where_that_is_asked_for() {
+    for_both(|pair| {
+        let names = ["a", "d/b", "d/large"];
+        make(&pair.from(), &names);
+        fs::write(pair.from().join("d/large"), vec![7; 3_000_000]).unwrap();
+        pair.run(Rules::default());
+        for name in names {
+            let path = pair.to().join(name);
+            let (time, mut content) =
+                (fs::metadata(&path).unwrap().modified().unwrap(), fs::read(&path).unwrap());
+            *content.last_mut().unwrap() ^= 1;
+            fs::write(&path, content).unwrap();
+            fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        }
+        assert_eq!(pair.run(Rules::default()).files, 0);
+        let compared = Rules { checksum: true, ..Rules::default() };
+        let verified = Rules { dry_run: true, ..compared.clone() };
+        assert_eq!(planned_by(pair, "tree/", verified.clone()), ["+a", "+d/b", "+d/large"]);
+        let report = pair.run(compared.clone());
+        assert_eq!((report.files, report.failed), (3, vec![]));
+        for name in names {
+            assert!(fs::read(pair.to().join(name)).unwrap() == fs::read(pair.from().join(name)).unwrap());
+        }
+        assert_eq!(planned_by(pair, "tree/", verified), Vec::<String>::new());
+        assert_eq!(pair.run(compared).files, 0);
+    });
 }

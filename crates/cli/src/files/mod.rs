@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `serve`, `ls` | a command each |
-//! | `transfer` | `get`, `put`, `sync` and `watch` |
+//! | `transfer` | `get`, `put`, `sync`, `verify` and `watch` |
 //! | `progress` | the progress of a transfer, for a terminal or as lines of JSON |
 
 mod ls;
@@ -30,6 +30,7 @@ pub fn run(command: &Files) -> Outcome {
         Files::Get(given) => transfer::get(given),
         Files::Put(given) => transfer::put(given),
         Files::Sync(given) => transfer::sync(given),
+        Files::Verify(given) => transfer::verify(given),
         Files::Watch(given) => transfer::watch(given),
         Files::Ls(given) => ls::run(given),
     }

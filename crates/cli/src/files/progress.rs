@@ -13,6 +13,8 @@ use crate::output::print;
 pub struct Progress {
     bar: ProgressBar,
     is_json: bool,
+    /// Nothing is transferred: what would be is what differs.
+    is_comparison: bool,
 }
 
 impl Progress {
@@ -27,7 +29,11 @@ impl Progress {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Progress { bar, is_json }
+        Progress { bar, is_json, is_comparison: false }
+    }
+
+    pub fn of_comparison(is_json: bool, is_quiet: bool) -> Progress {
+        Progress { is_comparison: true, ..Progress::new(is_json, is_quiet) }
     }
 
     pub fn on_event(&mut self, event: &Event) -> Outcome {
@@ -38,7 +44,7 @@ impl Progress {
         }
         let line = match self.is_json {
             true => line_of(event).map(|line| line.to_string()),
-            false => text_of(event),
+            false => text_of(event, self.is_comparison),
         };
         line.map_or(Ok(()), |line| self.bar.suspend(|| print(format!("{line}\n").as_bytes())))
     }
@@ -49,8 +55,10 @@ impl Progress {
 }
 
 /// A line for people: of what is removed, moved, or planned.
-fn text_of(event: &Event) -> Option<String> {
+fn text_of(event: &Event, is_comparison: bool) -> Option<String> {
     Some(match event {
+        Event::Planned { path, removal: false } if is_comparison => format!("differs: {path}"),
+        Event::Planned { path, removal: true } if is_comparison => format!("not at the source: {path}"),
         Event::Planned { path, removal: false } => format!("would fetch {path}"),
         Event::Planned { path, removal: true } => format!("would remove {path}"),
         Event::Removed { path, here: true } => format!("removed {path}"),

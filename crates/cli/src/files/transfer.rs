@@ -1,12 +1,14 @@
 //! `pinnace files get`, `put`, `sync` and `watch`: transfers a file or a folder.
 
-use pinnace::files::client::{Event, Transfer};
+use pinnace::files::client::{Event, Report, Transfer};
 use pinnace::files::rules::{Deletion, Existing, Rules};
 
 use super::progress::Progress;
 use super::{cancel_on_signal, connect, of_error, of_report};
 use crate::outcome::{Failure, Outcome, say};
-use crate::table::files::{DeletionArgs, FilesGet, FilesPut, FilesSync, FilesWatch, ProgressArgs, RulesArgs};
+use crate::table::files::{
+    DeletionArgs, FilesGet, FilesPut, FilesSync, FilesVerify, FilesWatch, ProgressArgs, RulesArgs,
+};
 
 pub fn get(given: &FilesGet) -> Outcome {
     let client = connect(&given.server)?;
@@ -29,6 +31,25 @@ pub fn sync(given: &FilesSync) -> Outcome {
     complete(&client.get_by(&given.path, &given.to, rules(&given.rules, Some(deletion))), &given.output)
 }
 
+/// What a transfer with these rules would do is what differs.
+pub fn verify(given: &FilesVerify) -> Outcome {
+    let client = connect(&given.server)?;
+    let deletion = Some(Deletion { most: None, force: true });
+    let filter = given.patterns.0.clone();
+    let rules = Rules { filter, deletion, checksum: true, dry_run: true, ..Rules::default() };
+    let mut count = 0_u64;
+    let mut progress = Progress::of_comparison(given.output.json, given.output.quiet);
+    let report = follow_events(&client.get_by(&given.path, &given.to, rules), &mut progress, |event| {
+        count += u64::from(matches!(event, Event::Planned { .. }));
+    })?;
+    of_report(&report)?;
+    match count {
+        0 => Ok(()),
+        1 => Err(Failure::Failed("1 name differs".to_owned())),
+        count => Err(Failure::Failed(format!("{count} names differ"))),
+    }
+}
+
 /// A signal is the way to end it.
 pub fn watch(given: &FilesWatch) -> Outcome {
     let client = connect(&given.server)?;
@@ -46,7 +67,8 @@ fn rules(given: &RulesArgs, deletion: Option<Deletion>) -> Rules {
         _ => Existing::Different,
     };
     let (filter, whole_files) = (given.patterns.0.clone(), given.whole_file);
-    Rules { filter, existing, whole_files, deletion, fsync: given.fsync, dry_run: given.dry_run }
+    let (checksum, fsync, dry_run) = (given.checksum, given.fsync, given.dry_run);
+    Rules { filter, existing, checksum, whole_files, deletion, fsync, dry_run }
 }
 
 fn deletion(given: &DeletionArgs) -> Option<Deletion> {
@@ -55,17 +77,27 @@ fn deletion(given: &DeletionArgs) -> Option<Deletion> {
 
 /// Shows a transfer's progress until its end.
 fn complete(transfer: &Transfer, given: &ProgressArgs) -> Outcome {
+    let report = follow_events(transfer, &mut Progress::new(given.json, given.quiet), |_| {})?;
+    if !given.quiet && !given.json {
+        say(format!("{} files, {} bytes", report.files, report.bytes));
+    }
+    of_report(&report)
+}
+
+/// Shows a transfer's progress until its end. Returns the report.
+fn follow_events(
+    transfer: &Transfer,
+    progress: &mut Progress,
+    mut on_event: impl FnMut(&Event),
+) -> Outcome<Report> {
     let ended_by = cancel_on_signal(transfer)?;
-    let mut progress = Progress::new(given.json, given.quiet);
     while let Some(event) = transfer.next_event() {
         progress.on_event(&event)?;
+        on_event(&event);
         match event {
             Event::Ended(report) => {
                 progress.end();
-                if !given.quiet && !given.json {
-                    say(format!("{} files, {} bytes", report.files, report.bytes));
-                }
-                return of_report(&report);
+                return Ok(report);
             }
             Event::Aborted(error) => {
                 progress.end();

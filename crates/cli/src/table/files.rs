@@ -28,6 +28,9 @@ pub enum Files {
     /// Make a folder here what it is at the server: as get, and what the server does not have is removed here
     #[command(after_help = EXIT_CODES)]
     Sync(FilesSync),
+    /// Compare a file or folder here with the server's by content, and print what differs. Exit code 1: something does
+    #[command(after_help = EXIT_CODES)]
+    Verify(FilesVerify),
     /// Fetch a folder, and then what changes in it, until a signal
     #[command(after_help = EXIT_CODES)]
     Watch(FilesWatch),
@@ -169,6 +172,22 @@ pub struct FilesSync {
 }
 
 #[derive(Args)]
+pub struct FilesVerify {
+    /// Virtual path of the file or folder, as for get
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    /// File or folder here
+    #[arg(value_name = "TO", default_value = ".")]
+    pub to: PathBuf,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    pub patterns: Patterns,
+    #[command(flatten)]
+    pub output: ProgressArgs,
+}
+
+#[derive(Args)]
 pub struct FilesWatch {
     /// Virtual path of the folder, which may come later. With a slash at its end, what is in it goes to TO; without,
     /// the folder goes into TO by its name
@@ -198,6 +217,9 @@ pub struct RulesArgs {
     /// Do not replace any files
     #[arg(long, conflicts_with = "update")]
     pub ignore_existing: bool,
+    /// Compare files of the same size and time by their content: both sides read them
+    #[arg(short, long)]
+    pub checksum: bool,
     /// Fetch large files that differ as a whole, and not only the blocks that differ
     #[arg(short = 'W', long)]
     pub whole_file: bool,

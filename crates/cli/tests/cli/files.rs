@@ -157,6 +157,19 @@ fn a_folder_is_kept_the_same() {
     fs::remove_file(source.join("a/file.o")).unwrap();
     assert!(same(&source, &copy));
 
+    run(&["files", "verify", "-s", &endpoint, "/", &to], b"").expect(0);
+    fs::write(copy.join("own"), "own").unwrap();
+    let file = fs::File::options().write(true).open(copy.join("a/file")).unwrap();
+    let time = file.metadata().unwrap().modified().unwrap();
+    fs::write(copy.join("a/file"), "two").unwrap();
+    file.set_modified(time).unwrap();
+    let done = run(&["files", "verify", "-s", &endpoint, "/", &to], b"").expect(1);
+    assert_eq!(
+        (&done.out[..], &done.err[..]),
+        ("differs: /a/file\nnot at the source: /own\n", "pinnace: 2 names differ\n")
+    );
+    run(&["files", "verify", "-s", &endpoint, "/", &to, "--exclude", "own", "--exclude", "file"], b"")
+        .expect(0);
     let watch = start(&["files", "watch", "-s", &endpoint, "/", &to, "--delete", "--quiet"]);
     fs::write(source.join("a/file"), "changed").unwrap();
     until_same(&source, &copy);

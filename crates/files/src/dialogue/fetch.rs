@@ -27,6 +27,8 @@ pub struct Fetch {
     /// What changes later is fetched too, until the fetch is cancelled.
     follows: bool,
     is_dry: bool,
+    /// Files are compared by their content.
+    checksum: bool,
     /// The request for the names has not ended.
     is_listing: bool,
     /// The source has listed all, and `Event::Current` was not told yet.
@@ -47,12 +49,13 @@ impl Fetch {
     /// by its name.
     pub fn new(path: &[u8], place: Place, selection: Selection, events: Sender<Event>) -> Fetch {
         let (follows, is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
-        let (path, is_dry) = (path.to_vec(), selection.rules.dry_run);
+        let (path, is_dry, checksum) = (path.to_vec(), selection.rules.dry_run, selection.rules.checksum);
         let (arrivals, reporter) = (Arrivals::new(&path, place, selection), Reporter::new(events));
         Fetch {
             path,
             follows,
             is_dry,
+            checksum,
             is_listing,
             is_listed,
             arrivals,
@@ -96,7 +99,8 @@ impl Fetch {
             self.arrivals.begin_listing(filename)?;
             (self.is_listing, self.is_listed) = (true, false);
             if !self.follows {
-                self.ask(asks, Request::new(0, Mode::List, &self.path.clone()));
+                let digests = self.checksum;
+                self.ask(asks, Request { digests, ..Request::new(0, Mode::List, &self.path.clone()) });
             }
             return Ok(());
         }
@@ -270,7 +274,8 @@ impl Operation for Fetch {
         self.arrivals.reset();
         let path = self.path.clone();
         if self.follows {
-            return self.ask(asks, Request::new(0, Mode::Follow, &path));
+            let digests = self.checksum;
+            return self.ask(asks, Request { digests, ..Request::new(0, Mode::Follow, &path) });
         }
         let known = self.arrivals.known(&path);
         // What is wrong with the place shows when the file begins.
@@ -283,7 +288,7 @@ impl Operation for Fetch {
             Ok(Wanted::Values { .. }) if !self.is_dry => Mode::Values,
             _ => Mode::Fetch,
         };
-        let known = known.map(|own| (own.size, own.mtime_ns));
+        let known = known.map(|own| (own.size, own.mtime_ns)).filter(|_| !self.checksum);
         self.ask(asks, Request { known, ..Request::new(0, mode, &path) });
     }
 

@@ -11,6 +11,7 @@ use crate::tree::{Folder, Kind, TreePath, is_part};
 pub struct Follow {
     folder: Arc<dyn Folder>,
     subscription: Arc<Subscription>,
+    digests: bool,
     listing: DirectoryListing,
     /// The names of a move, whose present state is to be told.
     moved: Vec<TreePath>,
@@ -40,9 +41,10 @@ pub enum Followed {
 }
 
 impl Follow {
-    pub fn new(folder: Arc<dyn Folder>, subscription: Arc<Subscription>) -> Follow {
+    /// `digests`: files are read for their digests.
+    pub fn new(folder: Arc<dyn Folder>, subscription: Arc<Subscription>, digests: bool) -> Follow {
         let listing = DirectoryListing::ToBegin(subscription.base().clone());
-        Follow { folder, subscription, listing, moved: Vec::new() }
+        Follow { folder, subscription, digests, listing, moved: Vec::new() }
     }
 
     /// What to tell next; an entry is appended.
@@ -102,7 +104,7 @@ impl Follow {
     }
 
     fn walk_below(&self, path: &TreePath) -> Result<Walk, FileError> {
-        Walk::new(self.folder.directory(path)?, &self.name_of(path))
+        Walk::new(self.folder.directory(path)?, &self.name_of(path), self.digests)
     }
 
     fn name_of(&self, path: &TreePath) -> Vec<u8> {
@@ -138,7 +140,7 @@ impl Follow {
     fn put(&mut self, path: &TreePath, name: &[u8], into: &mut Vec<u8>) -> Result<(), FileError> {
         let Some((parent, last)) = path.split_last() else { return Ok(()) };
         let directory = self.folder.directory(&parent)?;
-        if put(into, &*directory, last, name)? == Kind::Directory {
+        if put(into, &*directory, last, name, self.digests)? == Kind::Directory {
             self.listing = DirectoryListing::ToBegin(path.clone());
         }
         Ok(())

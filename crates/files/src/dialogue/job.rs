@@ -61,12 +61,12 @@ impl Job {
         let folder = mount.folder.clone();
         let mut next = None;
         let work = match request.mode {
-            Mode::Follow => Work::Follow(Box::new(follow(mount, base, wake)?)),
+            Mode::Follow => Work::Follow(Box::new(follow(mount, base, request.digests, wake)?)),
             Mode::List => Work::List(Some(match base.split_last() {
                 Some((parent, name)) if kind_of(&*folder, &base)? != Kind::Directory => {
-                    Walk::of_one(&*folder.directory(&parent)?, name)?
+                    Walk::of_one(&*folder.directory(&parent)?, name, request.digests)?
                 }
-                _ => Walk::new(folder.directory(&base)?, b"")?,
+                _ => Walk::new(folder.directory(&base)?, b"", request.digests)?,
             })),
             _ => {
                 let names = match request.names.is_empty() {
@@ -324,7 +324,7 @@ fn directory_begins(request: u32, path: &[u8]) -> Vec<u8> {
 }
 
 /// Begins to follow a path, which may not exist yet. Errors: it is no directory; its folder cannot be watched.
-fn follow(mount: &Mount, base: TreePath, wake: &Wake) -> Result<Follow, FileError> {
+fn follow(mount: &Mount, base: TreePath, digests: bool, wake: &Wake) -> Result<Follow, FileError> {
     let changes = mount.changes.as_ref();
     let changes = changes.ok_or_else(|| FileError::new(Code::Invalid, "this folder is not watched"))?;
     match kind_of(&*mount.folder, &base) {
@@ -333,7 +333,7 @@ fn follow(mount: &Mount, base: TreePath, wake: &Wake) -> Result<Follow, FileErro
         Ok(_) => return Err(FileError::new(Code::Invalid, "only directories can be followed")),
         Err(error) => return Err(error),
     }
-    Ok(Follow::new(mount.folder.clone(), changes.subscribe(base, wake.clone())?))
+    Ok(Follow::new(mount.folder.clone(), changes.subscribe(base, wake.clone())?, digests))
 }
 
 /// Writes the length of the entries behind a frame's head.

@@ -1,6 +1,7 @@
 //! Walks a tree, a chunk of entries at a time.
 
 use crate::error::{Code, FileError};
+use crate::transfer::digest::digest_of;
 use crate::tree::{DEPTH_MAX, Directory, Kind, Names, is_part};
 use crate::wire::{Entry, put_entry};
 
@@ -12,6 +13,8 @@ pub struct Walk {
     name: Vec<u8>,
     /// The entry of a path that is no directory.
     single: Option<Vec<u8>>,
+    /// Files are read for their digests.
+    digests: bool,
 }
 
 struct Level {
@@ -32,17 +35,17 @@ pub enum Found {
 
 impl Walk {
     /// Begins below a directory, whose name below the request's path is `name`.
-    pub fn new(directory: Box<dyn Directory>, name: &[u8]) -> Result<Walk, FileError> {
+    pub fn new(directory: Box<dyn Directory>, name: &[u8], digests: bool) -> Result<Walk, FileError> {
         let names = directory.names()?;
         let stack = vec![Level { directory, names, name_len: name.len() }];
-        Ok(Walk { stack, name: name.to_vec(), single: None })
+        Ok(Walk { stack, name: name.to_vec(), single: None, digests })
     }
 
     /// Lists a path that is no directory, by an entry without a name. `directory`: the one that has it.
-    pub fn of_one(directory: &dyn Directory, name: &[u8]) -> Result<Walk, FileError> {
+    pub fn of_one(directory: &dyn Directory, name: &[u8], digests: bool) -> Result<Walk, FileError> {
         let mut entry = Vec::new();
-        put(&mut entry, directory, name, b"")?;
-        Ok(Walk { stack: Vec::new(), name: Vec::new(), single: Some(entry) })
+        put(&mut entry, directory, name, b"", digests)?;
+        Ok(Walk { stack: Vec::new(), name: Vec::new(), single: Some(entry), digests })
     }
 
     /// Appends the next entry.
@@ -80,7 +83,7 @@ impl Walk {
 
     fn add(&mut self, name: &[u8], depth: usize, into: &mut Vec<u8>) -> Result<(), FileError> {
         let Some(level) = self.stack.last() else { return Ok(()) };
-        let kind = put(into, &*level.directory, name, &self.name)?;
+        let kind = put(into, &*level.directory, name, &self.name, self.digests)?;
         if kind == Kind::Directory {
             if depth >= DEPTH_MAX {
                 return Err(FileError::new(Code::Limit, "more than 256 directories deep"));
@@ -93,16 +96,18 @@ impl Walk {
     }
 }
 
-/// Appends the entry of a name in a directory, which the client knows as `shown`.
+/// Appends the entry of a name in a directory, which the client knows as `shown`. `digest`: of a file, with its digest.
 pub fn put(
     into: &mut Vec<u8>,
     directory: &dyn Directory,
     name: &[u8],
     shown: &[u8],
+    digest: bool,
 ) -> Result<Kind, FileError> {
     let attributes = directory.attributes(name)?;
     let target = match attributes.kind {
         Kind::Link => directory.read_link(name)?,
+        Kind::File if digest => digest_of(&*directory.open(name)?)?.to_vec(),
         _ => Vec::new(),
     };
     let entry = Entry {

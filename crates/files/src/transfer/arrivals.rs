@@ -315,7 +315,7 @@ impl Arrivals {
         let own = self.known(filename);
         let entry =
             Entry { kind: Kind::File, name: b"", size, mtime_ns, mode: 0, target: b"", content: None };
-        self.selection.replaces(own.as_ref(), &entry)
+        self.selection.replaces(own.as_ref(), &entry, || None)
     }
 
     /// Writes the files of a pack, and reports each: its name, size and digest. Error: the pack is invalid from some

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use blake3::Hasher;
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
+use crate::error::FileError;
+use crate::tree::Source;
+
 /// The octets of a group. The last one of a file may have fewer.
 pub const GROUP: u64 = 16 << 10;
 
@@ -53,6 +56,19 @@ pub fn block_value(block: u64, octets: &[u8]) -> Value {
     let mut hasher = hasher_of(block << BLOCK_LEVEL);
     hasher.update(octets);
     hasher.finalize_non_root()
+}
+
+/// Reads a file and computes its digest.
+pub fn digest_of(source: &dyn Source) -> Result<Digest, FileError> {
+    let (mut hasher, mut octets, mut offset) = (Hasher::new(), vec![0; BLOCK as usize], 0);
+    loop {
+        let read = source.read(offset, &mut octets)?;
+        hasher.update(&octets[..read]);
+        offset += read as u64;
+        if read < octets.len() {
+            return Ok(*hasher.finalize().as_bytes());
+        }
+    }
 }
 
 /// Computes the values of groups from consecutive octets, however these are cut.

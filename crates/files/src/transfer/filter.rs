@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use super::digest::Digest;
 use crate::error::{Code, FileError};
 use crate::rules::{Existing, Pattern, Rules};
 use crate::tree::{Attributes, Kind, TreePath};
@@ -23,14 +24,24 @@ impl Selection {
         Ok(Selection { filter: Filter::new(&rules.filter)?, rules })
     }
 
-    /// Returns true if a file of the source takes the place of what is here.
-    pub fn replaces(&self, own: Option<&Attributes>, entry: &Entry<'_>) -> bool {
+    /// Returns true if a file of the source takes the place of what is here. `own_digest` is called if contents are to
+    /// be compared.
+    pub fn replaces(
+        &self,
+        own: Option<&Attributes>,
+        entry: &Entry<'_>,
+        own_digest: impl FnOnce() -> Option<Digest>,
+    ) -> bool {
         let Some(own) = own else { return true };
+        let is_same = (own.size, own.mtime_ns) == (entry.size, entry.mtime_ns);
         match self.rules.existing {
             _ if own.kind != Kind::File => true,
             Existing::Nothing => false,
             Existing::NotNewer if own.mtime_ns > entry.mtime_ns => false,
-            _ => (own.size, own.mtime_ns) != (entry.size, entry.mtime_ns),
+            _ if is_same && self.rules.checksum => {
+                own_digest().is_none_or(|digest| digest[..] != *entry.target)
+            }
+            _ => !is_same,
         }
     }
 }

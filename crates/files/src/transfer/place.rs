@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::digest::Digest;
+use super::digest::{Digest, digest_of};
 use super::filter::Selection;
 use super::incoming::part_name;
 use super::mirror::{self, Mirror};
@@ -158,6 +158,9 @@ impl TreeTarget {
         }
         let (parent, name) = split(&path)?;
         let (selection, is_dry) = (self.selection.clone(), self.selection.rules.dry_run);
+        let replaces = |own: Option<&Attributes>, directory: Result<&dyn Directory, FileError>| {
+            selection.replaces(own, entry, || digest_of(&*directory.ok()?.open(name).ok()?).ok())
+        };
         let mut own = match self.directory_of(parent.clone()) {
             // A directory that would be made.
             Err(error) if is_dry && error.code == Code::NotFound => None,
@@ -172,7 +175,7 @@ impl TreeTarget {
         }
         if is_dry {
             return Ok(match entry.kind {
-                Kind::File if selection.replaces(own.as_ref(), entry) => Placed::Wanted,
+                Kind::File if replaces(own.as_ref(), self.directory_of(parent)) => Placed::Wanted,
                 Kind::File => Placed::Same,
                 kind if own.is_some_and(|own| own.kind == kind) => Placed::Same,
                 _ => Placed::Made,
@@ -197,7 +200,7 @@ impl TreeTarget {
                 directory.make_link(name, entry.target)?;
                 Ok(Placed::Made)
             }
-            Kind::File if selection.replaces(own.as_ref(), entry) => Ok(Placed::Wanted),
+            Kind::File if replaces(own.as_ref(), Ok(directory)) => Ok(Placed::Wanted),
             Kind::File => {
                 let is_known = |own: &Attributes| (own.size, own.mtime_ns) == (entry.size, entry.mtime_ns);
                 if own.is_some_and(|own| is_known(&own) && own.mode != entry.mode & 0o777) {

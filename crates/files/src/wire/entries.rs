@@ -45,7 +45,7 @@ pub struct Entry<'a> {
     pub size: u64,
     pub mtime_ns: i64,
     pub mode: u32,
-    /// Where a link leads.
+    /// Where a link leads; of a file that is listed with digests, its digest.
     pub target: &'a [u8],
     /// Of a file in a pack: BLAKE3 of its content, and the content.
     pub content: Option<(&'a [u8; DIGEST], &'a [u8])>,

@@ -68,6 +68,8 @@ pub struct Request {
     pub tag: Vec<u8>,
     /// Size and time of the file that the client has: if the server's has the same, it is not sent.
     pub known: Option<(u64, i64)>,
+    /// For `List` and `Follow`: each entry of a file has its digest as the target.
+    pub digests: bool,
     /// For `Greet`: the domain that the client wants to reach; empty: none.
     pub domain: Vec<u8>,
     /// For `Upload`: the virtual path at which the client offers the file or folder.
@@ -87,6 +89,7 @@ impl Request {
             ranges: Vec::new(),
             tag: Vec::new(),
             known: None,
+            digests: false,
             domain: Vec::new(),
             source: Vec::new(),
             rules: Rules::default(),
@@ -140,6 +143,7 @@ impl Request {
                 b"ranges" => request.ranges = ranges(value).ok_or("invalid ranges")?,
                 b"tag" => request.tag = value.to_vec(),
                 b"domain" => request.domain = value.to_vec(),
+                b"digests" => request.digests = true,
                 b"source" => request.source = value.to_vec(),
                 b"known" => request.known = Some(known(value).ok_or("an invalid size and time")?),
                 _ => request.read_rule(name, value)?,
@@ -149,7 +153,7 @@ impl Request {
     }
 
     fn put_rules(&self, options: &mut HashWriter) {
-        let Rules { filter, existing, whole_files, deletion, fsync, dry_run } = &self.rules;
+        let Rules { filter, existing, checksum, whole_files, deletion, fsync, dry_run } = &self.rules;
         if !filter.is_empty() {
             let sign = |pattern: &Pattern| if pattern.includes { "+" } else { "-" };
             let rules: Vec<String> = filter.iter().map(|of| format!("{}{}", sign(of), of.text)).collect();
@@ -164,9 +168,14 @@ impl Request {
                 options.put(b"delete-force", b"1");
             }
         }
-        for (name, is_set) in
-            [(&b"fsync"[..], *fsync), (b"dry-run", *dry_run), (b"whole-files", *whole_files)]
-        {
+        let flags = [
+            (&b"fsync"[..], *fsync),
+            (b"dry-run", *dry_run),
+            (b"checksum", *checksum),
+            (b"whole-files", *whole_files),
+            (b"digests", self.digests),
+        ];
+        for (name, is_set) in flags {
             if is_set {
                 options.put(name, b"1");
             }
@@ -195,6 +204,7 @@ impl Request {
             b"delete-force" => rules.deletion.get_or_insert_default().force = true,
             b"fsync" => rules.fsync = true,
             b"dry-run" => rules.dry_run = true,
+            b"checksum" => rules.checksum = true,
             b"whole-files" => rules.whole_files = true,
             _ => {}
         }

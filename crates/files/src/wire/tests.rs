@@ -55,11 +55,12 @@ fn requests_are_read_as_written() {
     request.names = vec![b"a".to_vec(), b"b/c".to_vec()];
     request.ranges = vec![(0, 16384), (32768, 40000)];
     (request.chunk, request.tag, request.source) = (65536, b"v1".to_vec(), b"/up".to_vec());
-    request.known = Some((5, -7));
+    (request.known, request.digests) = (Some((5, -7)), true);
     for deletion in [None, Some(Deletion::default()), Some(Deletion { most: Some(0), force: true })] {
         request.rules = Rules {
             filter: vec![Pattern::exclude("*.o"), Pattern::include("-a")],
             existing: Existing::NotNewer,
+            checksum: deletion.is_some(),
             whole_files: deletion.is_none(),
             deletion,
             fsync: deletion.is_some(),
