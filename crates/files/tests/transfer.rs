@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::Gate;
 use pinnace_files::client::{Client, Event, Transfer};
@@ -374,4 +374,24 @@ fn a_comparison_that_ended_early_goes_on() {
     assert_eq!((report.files, report.failed), (1, vec![]));
     assert!(fs::read(to.path().join("file")).unwrap() == content);
     assert!(server.sent_bytes() - sent < 10 << 20, "what was compared is kept");
+}
+
+#[test]
+fn a_rate_is_not_exceeded() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("file"), octets(1_500_000, 9)).unwrap();
+    let (server, _client) = serve(from.path(), "tcp://127.0.0.1:*");
+    let client = Client::builder(&server.endpoints()[0]).limit_rate(2_000_000).connect().unwrap();
+    for upload in [false, true] {
+        let began = Instant::now();
+        let transfer = match upload {
+            false => client.get("/data/file", &to.path().join("copy")),
+            true => client.put(&to.path().join("copy"), "/data/back"),
+        };
+        assert_eq!(transfer.wait().unwrap().files, 1);
+        // A tenth of a second may go at once, and a chunk may exceed what is available.
+        let took = began.elapsed();
+        assert!(took >= Duration::from_millis(600), "{took:?}");
+    }
+    assert!(fs::read(from.path().join("back")).unwrap() == octets(1_500_000, 9));
 }

@@ -8,6 +8,7 @@
 //! | --- | --- | --- |
 //! | `ranges` | both | which numbers of a stream are done, in a few words of memory |
 //! | `credit` | both | how many bytes may be under way on a connection |
+//! | `pacing` | both | how many bytes may go now, so that a rate is not exceeded |
 //! | `lanes` | sender | which message of the log goes out next on which stream |
 //! | `dispatch` | sender | which of several receivers gets a message |
 //! | `acceptance` | receiver | whether a message is the next one, a duplicate, or behind a gap |
@@ -23,6 +24,7 @@ mod acceptance;
 mod credit;
 mod dispatch;
 mod lanes;
+mod pacing;
 mod pull;
 mod ranges;
 mod round_robin;
@@ -31,6 +33,7 @@ pub use acceptance::{Acceptance, Batch};
 pub use credit::{CreditExceeded, ReceiverCredit, SenderCredit};
 pub use dispatch::{Choice, Dispatch, Offer, Reported};
 pub use lanes::{Lane, LaneMut, Lanes, Served};
+pub use pacing::Pacer;
 pub use pull::{Arrival, Pull, RETURN_AFTER};
 pub use ranges::RangeSet;
 pub use round_robin::RoundRobin;

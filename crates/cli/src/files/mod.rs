@@ -45,6 +45,9 @@ fn connect(given: &ServerArgs) -> Outcome<Client> {
         let text = secrets::read(file, PASSWORD_MAX)?;
         builder = builder.password(user, text_of(file, secrets::first_line(&text))?);
     }
+    if let Some(rate) = given.limit_rate {
+        builder = builder.limit_rate(rate);
+    }
     if let Some(domain) = &given.domain {
         builder = builder.domain(domain);
     }

@@ -84,6 +84,9 @@ pub struct ServerArgs {
     /// How long the server may take to answer, in milliseconds
     #[arg(long, value_name = "MS", default_value = "10000", value_parser = milliseconds)]
     pub timeout: Duration,
+    /// The most bytes a second in each direction; K, M and G stand for 1024, 1024^2 and 1024^3
+    #[arg(long, value_name = "BYTES", value_parser = rate)]
+    pub limit_rate: Option<u64>,
     /// CURVE certificate of this client, with the secret key
     #[arg(long, value_name = "FILE", requires = "server_key")]
     pub cert: Option<PathBuf>,
@@ -99,6 +102,22 @@ pub struct ServerArgs {
     /// Domain that the server must have
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    let at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let factor = match &text[at..] {
+        "" => Some(1),
+        "K" => Some(1 << 10),
+        "M" => Some(1 << 20),
+        "G" => Some(1_u64 << 30),
+        _ => None,
+    };
+    let number =
+        text[..at].parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
+    number
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "must be a number of bytes, such as 500K or 10M".to_owned())
 }
 
 fn named_path(text: &str) -> Result<(String, String), String> {

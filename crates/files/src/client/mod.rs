@@ -96,6 +96,14 @@ impl ClientBuilder {
         self
     }
 
+    /// The most bytes a second, in each direction [default: no limit].
+    pub fn limit_rate(mut self, bytes_per_s: u64) -> ClientBuilder {
+        let limits = &mut self.settings.limits;
+        limits.rate = Some(bytes_per_s.max(1));
+        limits.chunk = limits.chunk.min(64 << 10);
+        self
+    }
+
     /// Connects, in the background. Errors: the endpoint is invalid; no descriptors or memory are left.
     pub fn connect(self) -> Result<Client, Error> {
         let ClientBuilder { endpoint, settings, identity } = self;

@@ -83,6 +83,9 @@ impl Outlet for Wire {
 impl ClientTask {
     pub fn new(socket: Socket, endpoint: &str, settings: Settings) -> ClientTask {
         let (greeting, failed, complaint, complaints, mounts, offers) = Default::default();
+        // The server follows nothing of what a client offers.
+        let mut provider = Provider::new(Arc::new(|| {}));
+        settings.limits.rate.into_iter().for_each(|rate| provider.limit(rate));
         ClientTask {
             wire: Wire(socket),
             endpoint: endpoint.to_owned(),
@@ -92,8 +95,7 @@ impl ClientTask {
             failed,
             complaint,
             complaints,
-            // The server follows nothing of what a client offers.
-            provider: Provider::new(Arc::new(|| {})),
+            provider,
             mounts,
             offers,
         }
@@ -187,11 +189,14 @@ impl ClientTask {
 
     /// Sends what there is, as far as the server has granted credit.
     fn send(&mut self) -> Next {
+        let released_at = self.requester.release(Instant::now());
         self.requester.take_frames().into_iter().for_each(|frame| self.provider.push(frame));
         for _ in 0..TURN {
             match self.provider.turn(&self.wire) {
                 Turn::More => {}
-                Turn::Idle => return Next::Wait(None),
+                Turn::Idle => {
+                    return Next::Wait(released_at.into_iter().chain(self.provider.next_due()).min());
+                }
                 Turn::Blocked => return Next::Wait(Some(Instant::now() + RETRY)),
             }
         }

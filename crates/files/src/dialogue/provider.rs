@@ -3,9 +3,10 @@
 //! One chunk is sent in each turn. Several requests take turns too.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use pinnace_engine::Body;
-use pinnace_stream::SenderCredit;
+use pinnace_stream::{Pacer, SenderCredit};
 
 use super::changes::Wake;
 use super::job::{Job, Step};
@@ -47,6 +48,8 @@ pub struct Provider {
     sequence: u64,
     /// Octets of content that were sent since this was last taken.
     sent: u64,
+    /// Present if the rate is limited.
+    pacer: Option<Pacer>,
 }
 
 impl Provider {
@@ -60,13 +63,25 @@ impl Provider {
             unsent: VecDeque::new(),
             sequence: 0,
             sent: 0,
+            pacer: None,
         }
+    }
+
+    /// Limits the rate, in bytes a second.
+    pub fn limit(&mut self, rate: u64) {
+        self.pacer = Some(Pacer::new(rate, Instant::now()));
+    }
+
+    /// When a turn is due because of the rate's limit.
+    pub fn next_due(&self) -> Option<Instant> {
+        let pacer = self.pacer.as_ref().filter(|_| !self.jobs.is_empty() && self.credit.left() > 0)?;
+        (pacer.available(Instant::now()) == 0).then(|| pacer.next())
     }
 
     /// Forgets all requests and credit. Frames that wait are sent still.
     pub fn reset(&mut self) {
-        let (unsent, sent) = (std::mem::take(&mut self.unsent), self.sent);
-        *self = Provider { unsent, sent, ..Provider::new(self.wake.clone()) };
+        let (unsent, sent, pacer) = (std::mem::take(&mut self.unsent), self.sent, self.pacer.take());
+        *self = Provider { unsent, sent, pacer, ..Provider::new(self.wake.clone()) };
     }
 
     pub fn on_nom(&mut self, credit: u64) {
@@ -126,13 +141,16 @@ impl Provider {
         self.credit.grant(self.granted);
         for _ in 0..self.jobs.len() {
             let Some(mut job) = self.jobs.pop_front() else { break };
-            let step = job.step(self.sequence + 1, self.credit.left());
+            let now = Instant::now();
+            let paced = self.pacer.as_ref().map_or(u64::MAX, |pacer| pacer.available(now));
+            let step = job.step(self.sequence + 1, self.credit.left().min(paced));
             if !matches!(step, Step::Done(_)) {
                 self.jobs.push_back(job);
             }
             match step {
                 Step::Content(frame, cost) => {
                     self.credit.spend(cost);
+                    self.pacer.iter_mut().for_each(|pacer| pacer.spend(cost, now));
                     self.sent += cost;
                     self.sequence += 1;
                     self.unsent.push_back(frame);

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Instant;
 
+use pinnace_stream::Pacer;
+
 use super::job::CHUNK_BYTES;
 use super::operation::{Asks, Operation, Reply};
-use super::window::{Nom, WINDOW_MAX_BYTES, Window};
+use super::window::{WINDOW_MAX_BYTES, Window};
 use crate::error::Error;
 use crate::wire::{Cheezburger, Form, Headers, Message, Mode, Request};
 
@@ -20,11 +22,13 @@ pub struct Limits {
     pub window_max: u64,
     /// The most octets of a chunk.
     pub chunk: u32,
+    /// The most bytes a second, in each direction.
+    pub rate: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { window_max: WINDOW_MAX_BYTES, chunk: CHUNK_BYTES as u32 }
+        Limits { window_max: WINDOW_MAX_BYTES, chunk: CHUNK_BYTES as u32, rate: None }
     }
 }
 
@@ -44,6 +48,9 @@ pub struct Requester {
     waiting: VecDeque<(u64, Request)>,
     /// Frames to be sent.
     frames: Vec<Vec<u8>>,
+    /// Present if the rate is limited: credit that is to be granted later.
+    paced: Option<(Pacer, u64)>,
+    sequence: u64,
 }
 
 impl Requester {
@@ -58,6 +65,8 @@ impl Requester {
             last_request: 0,
             waiting: VecDeque::new(),
             frames: Vec::new(),
+            paced: limits.rate.map(|rate| (Pacer::new(rate, Instant::now()), 0)),
+            sequence: 0,
         }
     }
 
@@ -82,6 +91,8 @@ impl Requester {
     pub fn begin_again(&mut self) {
         (self.is_open, self.pinged_at) = (false, None);
         self.window = Window::new(self.limits.window_max, u64::from(self.limits.chunk));
+        self.sequence = 0;
+        self.paced.iter_mut().for_each(|(_, waiting)| *waiting = 0);
         self.requests.clear();
         self.waiting.clear();
         let numbers: Vec<u64> = self.operations.keys().copied().collect();
@@ -196,8 +207,28 @@ impl Requester {
         }
     }
 
-    fn nom(&mut self, (credit, sequence): Nom) {
-        self.frames.push(Message::Nom { credit, sequence }.to_frame());
+    fn nom(&mut self, credit: u64) {
+        match &mut self.paced {
+            Some((_, waiting)) => *waiting += credit,
+            None => self.grant(credit),
+        }
+    }
+
+    fn grant(&mut self, credit: u64) {
+        self.sequence += 1;
+        self.frames.push(Message::Nom { credit, sequence: self.sequence }.to_frame());
+    }
+
+    /// Grants credit that had to wait, as far as the rate allows. Returns when to call this again.
+    pub fn release(&mut self, now: Instant) -> Option<Instant> {
+        let (pacer, waiting) = self.paced.as_mut().filter(|(_, waiting)| *waiting > 0)?;
+        let credit = pacer.take(*waiting, now);
+        *waiting -= credit;
+        let next = (*waiting > 0).then(|| pacer.next());
+        if credit > 0 {
+            self.grant(credit);
+        }
+        next
     }
 
     /// The frames to send.

@@ -17,16 +17,12 @@ pub const WINDOW_MAX_BYTES: u64 = 16 << 20;
 /// How long the rate is measured, at least.
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// A NOM that is due: credit, and sequence number.
-pub type Nom = (u64, u64);
-
 /// The credit that a client grants.
 pub struct Window {
     credit: ReceiverCredit,
     window: u64,
     limit: u64,
     announced: u64,
-    sequence: u64,
     round_trip: Option<Duration>,
     /// The current period: its beginning, and the bytes that arrived.
     period: Option<(Instant, u64)>,
@@ -37,11 +33,11 @@ impl Window {
     pub fn new(limit: u64, most: u64) -> Window {
         let window = WINDOW.min(limit);
         let (credit, round_trip, period) = (ReceiverCredit::new(window, most, 0), None, None);
-        Window { credit, window, limit, announced: 0, sequence: 0, round_trip, period }
+        Window { credit, window, limit, announced: 0, round_trip, period }
     }
 
     /// The first credit of a connection.
-    pub fn first(&mut self) -> Nom {
+    pub fn first(&mut self) -> u64 {
         self.announce(self.credit.granted())
     }
 
@@ -49,8 +45,8 @@ impl Window {
         self.round_trip = Some(round_trip);
     }
 
-    /// Counts content that arrived. Error: the server has no credit for it.
-    pub fn receive(&mut self, bytes: u64, now: Instant) -> Result<Option<Nom>, CreditExceeded> {
+    /// Counts content that arrived. Returns further credit to grant. Error: the server has no credit for it.
+    pub fn receive(&mut self, bytes: u64, now: Instant) -> Result<Option<u64>, CreditExceeded> {
         self.credit.receive(bytes)?;
         let Some(round_trip) = self.round_trip else { return Ok(None) };
         let (began, arrived) = self.period.get_or_insert((now, 0));
@@ -71,17 +67,14 @@ impl Window {
         Ok(Some(self.announce(total)))
     }
 
-    /// Gives credit back for content that is settled. Returns the NOM to send, if one is due.
-    pub fn give_back(&mut self, bytes: u64) -> Option<Nom> {
+    /// Gives credit back for content that is settled. Returns the credit to grant, if that is due.
+    pub fn give_back(&mut self, bytes: u64) -> Option<u64> {
         let total = self.credit.give_back(bytes)?;
         Some(self.announce(total))
     }
 
-    fn announce(&mut self, total: u64) -> Nom {
-        let more = total - self.announced;
-        self.announced = total;
-        self.sequence += 1;
-        (more, self.sequence)
+    fn announce(&mut self, total: u64) -> u64 {
+        total - std::mem::replace(&mut self.announced, total)
     }
 }
 
@@ -94,7 +87,7 @@ mod tests {
         const CHUNK_BYTES: u64 = 64 << 10;
         let (mut window, began) = (Window::new(limit, CHUNK_BYTES), Instant::now());
         window.set_round_trip(round_trip);
-        let mut granted = window.first().0;
+        let mut granted = window.first();
         let (mut sent, mut now, mut noms) = (0, began, std::collections::VecDeque::new());
         let (mut counted, end) = (0, began + Duration::from_secs(3));
         while now < end {
@@ -111,7 +104,7 @@ mod tests {
                 enlarged
                     .into_iter()
                     .chain(window.give_back(CHUNK_BYTES))
-                    .map(|nom| (now + round_trip, nom.0)),
+                    .map(|credit| (now + round_trip, credit)),
             );
             counted += if now > began + Duration::from_secs(1) { CHUNK_BYTES } else { 0 };
         }
