@@ -280,3 +280,21 @@ fn contents_are_compared_where_that_is_asked_for() {
         assert_eq!(pair.run(compared).files, 0);
     });
 }
+
+#[test]
+fn old_parts_are_removed() {
+    for_both(|pair| {
+        make(&pair.from(), &["d/a"]);
+        make(
+            &pair.to(),
+            &[".x.part", ".x.part.blocks", "d/.y.part", "d/.z.part", "own/.w.part", "d/.hidden"],
+        );
+        let old = SystemTime::now() - Duration::from_secs(15 * 24 * 3600);
+        for name in [".x.part", ".x.part.blocks", "d/.y.part", "own/.w.part", "d/.hidden"] {
+            fs::File::options().write(true).open(pair.to().join(name)).unwrap().set_modified(old).unwrap();
+        }
+        assert_eq!(pair.run(Rules::default()).failed, []);
+        // A directory that the source does not have is left alone.
+        assert_eq!(leaves(&pair.to()), ["d/.hidden", "d/.z.part", "d/a", "own/.w.part"]);
+    });
+}

@@ -21,7 +21,7 @@ use crate::dialogue::upload::Upload;
 pub use crate::dialogue::{Event, Report};
 use crate::error::{Code, Error, FileError};
 use crate::rules::Rules;
-use crate::transfer::filter::Selection;
+use crate::transfer::filter::{PART_AGE, Selection};
 use crate::transfer::place::Place;
 use crate::tree::Folder;
 use crate::tree::disk::DiskFolder;
@@ -32,6 +32,7 @@ use task::{ClientTask, Command, Offer, Settings};
 /// A connection to a server.
 pub struct Client {
     dialogue: Arc<Dialogue>,
+    part_age: Duration,
 }
 
 /// The connection, for as long as a client or transfer needs it.
@@ -48,6 +49,7 @@ pub struct ClientBuilder {
     endpoint: String,
     settings: Settings,
     identity: Identity,
+    part_age: Duration,
 }
 
 /// How a client shows which user it is.
@@ -104,9 +106,16 @@ impl ClientBuilder {
         self
     }
 
+    /// How long the parts of transfers that ended early are kept [default: 14 days]. Older ones are removed from the
+    /// directories that a transfer fills.
+    pub fn part_age(mut self, age: Duration) -> ClientBuilder {
+        self.part_age = age;
+        self
+    }
+
     /// Connects, in the background. Errors: the endpoint is invalid; no descriptors or memory are left.
     pub fn connect(self) -> Result<Client, Error> {
-        let ClientBuilder { endpoint, settings, identity } = self;
+        let ClientBuilder { endpoint, settings, identity, part_age } = self;
         let context = Context::new()?;
         let events = EventLoop::start("files-client")?;
         let socket = context.socket(SocketType::Dealer)?;
@@ -132,6 +141,7 @@ impl ClientBuilder {
         slot.interest().add(PollTarget::Socket(socket), ())?;
         let task = slot.run(ClientTask::new(socket, &endpoint, settings));
         Ok(Client {
+            part_age,
             dialogue: Arc::new(Dialogue {
                 task,
                 last: AtomicU64::new(0),
@@ -147,7 +157,8 @@ impl Client {
     pub fn builder(endpoint: &str) -> ClientBuilder {
         let (limits, domain) = Default::default();
         let settings = Settings { patience: Duration::from_secs(10), limits, domain };
-        ClientBuilder { endpoint: endpoint.to_owned(), settings, identity: Identity::Unknown }
+        let (endpoint, identity) = (endpoint.to_owned(), Identity::Unknown);
+        ClientBuilder { endpoint, settings, identity, part_age: PART_AGE }
     }
 
     /// Connects with the default settings.
@@ -186,7 +197,7 @@ impl Client {
         new: impl Fn(&[u8], Place, Selection, Sender<Event>) -> Fetch,
     ) -> Transfer {
         let (events, received) = channel();
-        match place.and_then(|place| Ok((place, Selection::new(rules)?))) {
+        match place.and_then(|place| Ok((place, Selection::new(rules, self.part_age)?))) {
             Ok((place, selection)) => {
                 self.start(Box::new(new(path.as_bytes(), place, selection, events)), None, received)
             }

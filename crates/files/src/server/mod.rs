@@ -23,6 +23,7 @@ use crate::dialogue::changes::Wake;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::provider::{Outlet, Turn};
 use crate::error::Error;
+use crate::transfer::filter::PART_AGE;
 use crate::tree::disk::DiskFolder;
 use crate::wire::Message;
 use session::Session;
@@ -56,6 +57,7 @@ pub struct ServerBuilder {
     workers: usize,
     quiet: Duration,
     rescan: Duration,
+    part_age: Duration,
     access: Access,
 }
 
@@ -150,6 +152,13 @@ impl ServerBuilder {
         self
     }
 
+    /// How long the parts of uploads that ended early are kept [default: 14 days]. Older ones are removed from the
+    /// directories that an upload fills.
+    pub fn part_age(mut self, age: Duration) -> ServerBuilder {
+        self.part_age = age;
+        self
+    }
+
     /// Starts the server. Errors: those of bind; Users, they have keys and passwords, or keys without `curve`.
     pub fn start(self) -> Result<Server, Error> {
         let access = Arc::new(self.access);
@@ -194,6 +203,7 @@ impl ServerBuilder {
             socket,
             mounts,
             access,
+            part_age: self.part_age,
             sessions: Mutex::default(),
             runnable: Mutex::default(),
             wake: Condvar::new(),
@@ -222,6 +232,7 @@ impl Server {
             workers,
             quiet: QUIET,
             rescan: RESCAN,
+            part_age: PART_AGE,
             access: Access::default(),
         }
     }
@@ -256,6 +267,7 @@ struct Core {
     socket: Socket,
     mounts: Mounts,
     access: Arc<Access>,
+    part_age: Duration,
     /// By the routing id.
     sessions: Mutex<HashMap<Vec<u8>, Arc<Peer>>>,
     runnable: Mutex<Runnable>,
@@ -388,7 +400,7 @@ impl Core {
         let client = sessions.entry(id).or_insert_with_key(|id| {
             Arc::new_cyclic(|peer| {
                 let user = user.map(|user| String::from_utf8_lossy(user).into_owned());
-                let session = Session::new(self.waker_of(peer), self.access.clone(), user);
+                let session = Session::new(self.waker_of(peer), self.access.clone(), user, self.part_age);
                 let session = Mutex::new(session);
                 Peer { id: id.clone(), inbox: Mutex::default(), session }
             })

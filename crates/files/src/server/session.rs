@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::access::{Access, Right};
 use crate::dialogue::Event;
@@ -22,6 +22,7 @@ use crate::wire::{Change, Cheezburger, DecodeError, Form, Hash, Headers, Message
 pub struct Session {
     access: Arc<Access>,
     user: Option<String>,
+    part_age: Duration,
     has_greeted: bool,
     /// The client has named the domain, if there is one.
     is_in_domain: bool,
@@ -34,11 +35,11 @@ pub struct Session {
 
 impl Session {
     /// `wake` is called when the client is to be told something: a turn is due.
-    pub fn new(wake: Wake, access: Arc<Access>, user: Option<String>) -> Session {
+    pub fn new(wake: Wake, access: Arc<Access>, user: Option<String>, part_age: Duration) -> Session {
         let (has_greeted, is_over, uploads) = Default::default();
         let (provider, requester) = (Provider::new(wake), Requester::new(Limits::default()));
         let is_in_domain = access.domain.is_empty();
-        Session { access, user, has_greeted, is_in_domain, is_over, provider, requester, uploads }
+        Session { access, user, part_age, has_greeted, is_in_domain, is_over, provider, requester, uploads }
     }
 
     /// Handles a frame of the client.
@@ -123,7 +124,7 @@ impl Session {
         }
         let (events, received) = channel();
         let place = Place::At { folder: mount.folder.clone(), path };
-        let selection = Selection::new(request.rules.clone())?;
+        let selection = Selection::new(request.rules.clone(), self.part_age)?;
         let fetch = Fetch::new(&request.source, place, selection, events);
         self.requester.start(u64::from(request.number), Box::new(fetch));
         self.requester.open(Instant::now());

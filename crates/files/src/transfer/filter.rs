@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -12,16 +13,20 @@ use crate::tree::{Attributes, Kind, TreePath};
 use crate::wire::Entry;
 
 /// The rules of a transfer.
-#[derive(Default)]
 pub struct Selection {
     pub rules: Rules,
     pub filter: Filter,
+    /// Parts that have not been written for so long are removed.
+    pub part_age: Duration,
 }
+
+/// How long the parts of transfers that ended early are kept, if the program does not choose.
+pub const PART_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 
 impl Selection {
     /// Error: Invalid, a pattern is malformed.
-    pub fn new(rules: Rules) -> Result<Selection, FileError> {
-        Ok(Selection { filter: Filter::new(&rules.filter)?, rules })
+    pub fn new(rules: Rules, part_age: Duration) -> Result<Selection, FileError> {
+        Ok(Selection { filter: Filter::new(&rules.filter)?, rules, part_age })
     }
 
     /// Returns true if a file of the source takes the place of what is here. `own_digest` is called if contents are to

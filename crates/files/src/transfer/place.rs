@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use super::digest::{Digest, digest_of};
 use super::filter::Selection;
@@ -11,7 +12,7 @@ use super::mirror::{self, Mirror};
 use crate::error::{Code, FileError};
 use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
-use crate::tree::{Attributes, Directory, Folder, Hint, Kind, TreePath, Watch};
+use crate::tree::{Attributes, Directory, Folder, Hint, Kind, TreePath, Watch, is_part};
 use crate::wire::Entry;
 
 /// Where files go.
@@ -188,6 +189,9 @@ impl TreeTarget {
                 if is_new {
                     directory.make_directory(name, entry.mode & 0o777)?;
                 }
+                if !is_new {
+                    remove_old_parts(&*directory.directory(name)?, selection.part_age);
+                }
                 self.directories.push((path, entry.mtime_ns, entry.mode & 0o777));
                 Ok(if is_new { Placed::Made } else { Placed::Same })
             }
@@ -255,6 +259,12 @@ impl TreeTarget {
 
     /// The source lists a directory.
     pub fn begin_listing(&mut self, base: TreePath) {
+        if base.is_empty()
+            && !self.selection.rules.dry_run
+            && let Ok(root) = self.folder.directory(&base)
+        {
+            remove_old_parts(&*root, self.selection.part_age);
+        }
         self.mirror.iter_mut().for_each(|mirror| mirror.begin(base.clone()));
     }
 
@@ -263,7 +273,7 @@ impl TreeTarget {
         self.last = None;
         match &mut self.mirror {
             Some(mirror) => {
-                let Selection { filter, rules } = &*self.selection;
+                let Selection { filter, rules, .. } = &*self.selection;
                 mirror.remove_unlisted(&*self.folder, filter, rules.dry_run, removed)
             }
             None => Ok(()),
@@ -304,6 +314,19 @@ impl TreeTarget {
             {
                 report(&path, error);
             }
+        }
+    }
+}
+
+/// Removes what transfers have left long ago in a directory. What cannot be removed stays.
+fn remove_old_parts(directory: &dyn Directory, age: Duration) {
+    let Some(limit) = SystemTime::now().checked_sub(age) else { return };
+    let Ok(limit) = limit.duration_since(SystemTime::UNIX_EPOCH) else { return };
+    let Ok(names) = directory.names() else { return };
+    for name in names.map_while(Result::ok).filter(|name| is_part(name)) {
+        let is_old = |known: Attributes| i128::from(known.mtime_ns) < limit.as_nanos() as i128;
+        if directory.attributes(&name).is_ok_and(is_old) {
+            let _ = directory.remove_file(&name);
         }
     }
 }
