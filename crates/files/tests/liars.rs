@@ -50,7 +50,7 @@ impl Fake {
                     match request.mode {
                         Mode::Fetch | Mode::List | Mode::Values => return Some(request),
                         Mode::Greet => self.end(&request),
-                        Mode::Cancel | Mode::Upload | Mode::Follow => {}
+                        Mode::Cancel | Mode::Skip | Mode::Upload | Mode::Follow => {}
                     }
                 }
                 Message::Kthxbai => return None,

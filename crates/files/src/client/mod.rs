@@ -50,6 +50,7 @@ pub struct ClientBuilder {
     settings: Settings,
     identity: Identity,
     part_age: Duration,
+    high_water_mark: u32,
 }
 
 /// How a client shows which user it is.
@@ -106,6 +107,13 @@ impl ClientBuilder {
         self
     }
 
+    /// The most frames that wait, in each direction (ZMQ_SNDHWM and ZMQ_RCVHWM) [default: no limit]. Credit limits what
+    /// is under way; a low mark costs time and loses nothing.
+    pub fn high_water_mark(mut self, frames: u32) -> ClientBuilder {
+        self.high_water_mark = frames;
+        self
+    }
+
     /// How long the parts of transfers that ended early are kept [default: 14 days]. Older ones are removed from the
     /// directories that a transfer fills.
     pub fn part_age(mut self, age: Duration) -> ClientBuilder {
@@ -115,14 +123,14 @@ impl ClientBuilder {
 
     /// Connects, in the background. Errors: the endpoint is invalid; no descriptors or memory are left.
     pub fn connect(self) -> Result<Client, Error> {
-        let ClientBuilder { endpoint, settings, identity, part_age } = self;
+        let ClientBuilder { endpoint, settings, identity, part_age, high_water_mark } = self;
         let context = Context::new()?;
         let events = EventLoop::start("files-client")?;
         let socket = context.socket(SocketType::Dealer)?;
         socket.configure(|options| {
             options.linger = Some(Duration::from_millis(100));
             // Credit limits what is under way.
-            (options.sndhwm, options.rcvhwm) = (0, 0);
+            (options.sndhwm, options.rcvhwm) = (high_water_mark, high_water_mark);
             options.heartbeat_ivl = Duration::from_secs(5);
             options.reconnect_ivl_max = Duration::from_secs(1);
             match &identity {
@@ -158,7 +166,7 @@ impl Client {
         let (limits, domain) = Default::default();
         let settings = Settings { patience: Duration::from_secs(10), limits, domain };
         let (endpoint, identity) = (endpoint.to_owned(), Identity::Unknown);
-        ClientBuilder { endpoint, settings, identity, part_age: PART_AGE }
+        ClientBuilder { endpoint, settings, identity, part_age: PART_AGE, high_water_mark: 0 }
     }
 
     /// Connects with the default settings.

@@ -49,6 +49,25 @@ pub struct Settings {
     pub domain: String,
 }
 
+/// Why no transfer is possible.
+#[derive(Clone)]
+enum Failure {
+    /// The server has not answered; the next transfer waits for it again.
+    NoServer(String),
+    Refused(String),
+    Protocol(String),
+}
+
+impl Failure {
+    fn error(&self) -> Error {
+        match self.clone() {
+            Failure::NoServer(endpoint) => Error::NoServer(endpoint),
+            Failure::Refused(reason) => Error::Refused(reason),
+            Failure::Protocol(what) => Error::Protocol(what),
+        }
+    }
+}
+
 /// The connection to a server.
 pub struct ClientTask {
     wire: Wire,
@@ -56,7 +75,8 @@ pub struct ClientTask {
     settings: Settings,
     /// The last greeting: its request's number, and when it was sent.
     greeting: Option<(u32, Instant)>,
-    failed: bool,
+    /// Why no transfer is possible.
+    failure: Option<Failure>,
     /// What the server has not understood, since it last did.
     complaint: Option<String>,
     /// How often it has not understood a request, since it last answered one.
@@ -82,7 +102,7 @@ impl Outlet for Wire {
 
 impl ClientTask {
     pub fn new(socket: Socket, endpoint: &str, settings: Settings) -> ClientTask {
-        let (greeting, failed, complaint, complaints, mounts, offers) = Default::default();
+        let (greeting, failure, complaint, complaints, mounts, offers) = Default::default();
         // The server follows nothing of what a client offers.
         let mut provider = Provider::new(Arc::new(|| {}));
         settings.limits.rate.into_iter().for_each(|rate| provider.limit(rate));
@@ -92,7 +112,7 @@ impl ClientTask {
             requester: Requester::new(settings.limits),
             settings,
             greeting,
-            failed,
+            failure,
             complaint,
             complaints,
             provider,
@@ -111,16 +131,16 @@ impl ClientTask {
                 match headers.domain == self.settings.domain.as_bytes() {
                     _ if headers.request.is_none() || headers.request != greeting => {}
                     true => {
-                        self.complaint = None;
+                        (self.complaint, self.failure) = (None, None);
                         self.requester.open(Instant::now());
                     }
-                    false => self.end_all(&|| Error::Refused("it has no domain".to_owned())),
+                    false => self.end_all(Failure::Refused("it has no domain".to_owned())),
                 }
             }
             Ok(Message::Cheezburger(burger)) => match self.requester.on_chunk(burger, Instant::now()) {
                 Ok(true) => self.complaints = 0,
                 Ok(false) => {}
-                Err(what) => self.end_all(&|| Error::Protocol(what.clone())),
+                Err(what) => self.end_all(Failure::Protocol(what)),
             },
             Ok(Message::Nom { credit, .. }) => self.provider.on_nom(credit),
             Ok(Message::Icanhaz { path, options, .. }) => {
@@ -131,8 +151,7 @@ impl ClientTask {
             Ok(Message::HugzOk) => self.requester.on_pong(),
             Ok(Message::Hugz) => self.provider.say(&Message::HugzOk),
             Ok(Message::Srsly { reason }) => {
-                let reason = String::from_utf8_lossy(reason).into_owned();
-                self.end_all(&|| Error::Refused(reason.clone()));
+                self.end_all(Failure::Refused(String::from_utf8_lossy(reason).into_owned()));
             }
             Ok(Message::Rtfm { reason }) => self.on_complaint(String::from_utf8_lossy(reason).into_owned()),
             Ok(_) | Err(_) => {}
@@ -148,7 +167,7 @@ impl ClientTask {
         self.complaints += 1;
         match self.complaints > COMPLAINTS_MAX {
             false => self.begin_again(),
-            true => self.end_all(&|| Error::Protocol(reason.clone())),
+            true => self.end_all(Failure::Protocol(reason)),
         }
     }
 
@@ -167,9 +186,9 @@ impl ClientTask {
         self.greet();
     }
 
-    fn end_all(&mut self, error: &dyn Fn() -> Error) {
-        self.failed = true;
-        self.requester.abort(error);
+    fn end_all(&mut self, failure: Failure) {
+        self.requester.abort(&|| failure.error());
+        self.failure = Some(failure);
     }
 
     /// Ends the offers of uploads that are over, and tells the others how much was sent.
@@ -228,7 +247,18 @@ impl Task for ClientTask {
 
     fn on_command(&mut self, command: Command) {
         match command {
-            Command::Start { operation, what, offer } => {
+            Command::Start { operation, mut what, offer } => {
+                match &self.failure {
+                    Some(Failure::NoServer(_)) => {
+                        self.failure = None;
+                        self.greet();
+                    }
+                    Some(failure) => {
+                        what.abort(failure.error());
+                        return;
+                    }
+                    None => {}
+                }
                 if let Some(offer) = offer {
                     // The alias is this client's own: it is valid, and no other has it.
                     let _ = self.mounts.add(offer.alias.as_bytes(), offer.folder.clone(), false);
@@ -247,14 +277,14 @@ impl Task for ClientTask {
         let next = self.send();
         self.tend_offers();
         let greeted_at =
-            self.greeting.map(|(_, at)| at).filter(|_| !self.requester.is_open() && !self.failed);
+            self.greeting.map(|(_, at)| at).filter(|_| !self.requester.is_open() && self.failure.is_none());
         let until = greeted_at.map(|at| at + self.settings.patience);
         if until.is_some_and(|until| Instant::now() >= until) {
-            let (endpoint, complaint) = (self.endpoint.clone(), self.complaint.take());
-            self.end_all(&|| match &complaint {
-                Some(complaint) => Error::Protocol(complaint.clone()),
-                None => Error::NoServer(endpoint.clone()),
-            });
+            let failure = match self.complaint.take() {
+                Some(complaint) => Failure::Protocol(complaint),
+                None => Failure::NoServer(self.endpoint.clone()),
+            };
+            self.end_all(failure);
             return Next::Now;
         }
         match next {

@@ -107,7 +107,10 @@ impl Fetch {
         if self.is_unwanted(reply, asks) {
             return Ok(());
         }
-        self.arrivals.begin_file(filename, announced_by(headers))?;
+        if let Err(error) = self.arrivals.begin_file(filename, announced_by(headers)) {
+            headers.request.into_iter().for_each(|number| asks.skip(number, filename));
+            return Err(error);
+        }
         self.reporter.tell(Event::Begun { path: shown(filename), size: headers.size.unwrap_or(0) });
         Ok(())
     }
@@ -153,7 +156,10 @@ impl Fetch {
             News::Written | News::Ignored => {}
             News::Finished { size, digest } => self.finished(filename, size, digest),
             News::Wanted(wanted) => self.ask_for(asks, wanted),
-            News::Failed(error) => self.reporter.fail(filename, error),
+            News::Failed(error) => {
+                reply.headers.request.into_iter().for_each(|number| asks.skip(number, filename));
+                self.reporter.fail(filename, error);
+            }
         }
         settled
     }

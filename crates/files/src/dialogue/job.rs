@@ -91,6 +91,13 @@ impl Job {
         self.request
     }
 
+    /// The client does not need the rest of a file.
+    pub fn skip(&mut self, filename: &[u8]) {
+        if let Work::Files(files) = &mut self.work {
+            files.current.take_if(|file| file.filename() == filename);
+        }
+    }
+
     /// Does the next piece of work. `left`: the client's credit.
     pub fn step(&mut self, sequence: u64, left: u64) -> Step {
         if let Some(frame) = self.next.take() {

@@ -22,12 +22,18 @@ impl Reply<'_> {
 pub struct Asks {
     pub requests: Vec<Request>,
     pub cancelled: Vec<u32>,
+    pub skipped: Vec<(u32, Vec<u8>)>,
 }
 
 impl Asks {
     /// Sends a request; its number is assigned later.
     pub fn ask(&mut self, request: Request) {
         self.requests.push(request);
+    }
+
+    /// The rest of a file of a request is not needed.
+    pub fn skip(&mut self, request: u32, filename: &[u8]) {
+        self.skipped.push((request, filename.to_vec()));
     }
 
     /// Ends a request: no reply to it is handled any more.

@@ -93,6 +93,10 @@ impl Provider {
     pub fn on_request(&mut self, request: &Request, mounts: &Mounts) {
         match request.mode {
             Mode::Cancel => return self.jobs.retain(|job| job.request() != request.number),
+            Mode::Skip => {
+                let jobs = self.jobs.iter_mut().filter(|job| job.request() == request.number);
+                return jobs.for_each(|job| job.skip(&request.path));
+            }
             Mode::Upload => return,
             Mode::Greet => return self.end_request(request),
             Mode::Fetch | Mode::Values | Mode::List | Mode::Follow => self.say(&Message::IcanhazOk),

@@ -183,6 +183,9 @@ impl Requester {
 
     fn ask(&mut self, operation: u64, asks: Asks) {
         asks.cancelled.into_iter().for_each(|number| self.cancel_request(number));
+        for (number, filename) in asks.skipped {
+            self.frames.push(Request::new(number, Mode::Skip, &filename).to_frame());
+        }
         self.waiting.extend(asks.requests.into_iter().map(|request| (operation, request)));
         self.send_requests();
     }

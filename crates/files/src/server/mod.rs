@@ -58,6 +58,7 @@ pub struct ServerBuilder {
     quiet: Duration,
     rescan: Duration,
     part_age: Duration,
+    high_water_mark: u32,
     access: Access,
 }
 
@@ -152,6 +153,13 @@ impl ServerBuilder {
         self
     }
 
+    /// The most frames that wait for each client, in each direction (ZMQ_SNDHWM and ZMQ_RCVHWM) [default: no limit].
+    /// Credit limits what is under way; a low mark costs time and loses nothing.
+    pub fn high_water_mark(mut self, frames: u32) -> ServerBuilder {
+        self.high_water_mark = frames;
+        self
+    }
+
     /// How long the parts of uploads that ended early are kept [default: 14 days]. Older ones are removed from the
     /// directories that an upload fills.
     pub fn part_age(mut self, age: Duration) -> ServerBuilder {
@@ -172,7 +180,7 @@ impl ServerBuilder {
         socket.configure(|options| {
             options.linger = Some(Duration::ZERO);
             // Credit limits what is under way; these limit peers that ignore it.
-            (options.sndhwm, options.rcvhwm) = (0, 0);
+            (options.sndhwm, options.rcvhwm) = (self.high_water_mark, self.high_water_mark);
             (options.snd_bytes, options.rcv_bytes) = (UNSENT_MAX, FRAME_MAX);
             options.maxmsgsize = Some(FRAME_MAX);
             (options.router_mandatory, options.router_handover) = (true, true);
@@ -233,6 +241,7 @@ impl Server {
             quiet: QUIET,
             rescan: RESCAN,
             part_age: PART_AGE,
+            high_water_mark: 0,
             access: Access::default(),
         }
     }

@@ -110,7 +110,7 @@ impl Session {
 
     fn may_do(&self, request: &Request) -> bool {
         match request.mode {
-            Mode::Greet | Mode::Cancel => true,
+            Mode::Greet | Mode::Cancel | Mode::Skip => true,
             Mode::Upload => self.may(&request.path, Right::Write),
             Mode::Fetch | Mode::Values | Mode::List | Mode::Follow => self.may(&request.path, Right::Read),
         }

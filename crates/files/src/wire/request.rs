@@ -24,6 +24,8 @@ pub enum Mode {
     Follow,
     /// The request of the same number ends.
     Cancel,
+    /// The request of the same number goes on without the file of this path.
+    Skip,
     /// Nothing, but `source` is offered: the server fetches it to the path.
     Upload,
     /// Nothing: the server ends it at once. So a client knows which of its greetings the server has answered.
@@ -31,12 +33,13 @@ pub enum Mode {
 }
 
 impl Mode {
-    const NAMES: [(&'static [u8], Mode); 7] = [
+    const NAMES: [(&'static [u8], Mode); 8] = [
         (b"fetch", Mode::Fetch),
         (b"values", Mode::Values),
         (b"list", Mode::List),
         (b"follow", Mode::Follow),
         (b"cancel", Mode::Cancel),
+        (b"skip", Mode::Skip),
         (b"greet", Mode::Greet),
         (b"upload", Mode::Upload),
     ];
