@@ -38,7 +38,7 @@ class Ways:
 
     def get(self, endpoint, source, to=None):
         """The command that fetches a file of the served folder, or all of the folder; without `to` it discards."""
-        path = f"/data/{source.name}" if source.is_file() else "/data"
+        path = f"/data/{source.name}" if source.is_file() else "/data/"
         argv = [self.built["pinnace"], "files", "get", "--quiet", "--server", endpoint, path]
         return [*argv, "--discard"] if to is None else [*argv, to]
 

@@ -296,10 +296,10 @@ fn row_16_offsets_have_64_bits() {
     file.set_len(len).unwrap();
     file.write_all_at(b"beyond 4 GiB", at).unwrap();
     let raw = Raw::new(&server);
-    raw.nom(1_000_000);
+    // Credit for the first group alone: for the last one the server would read the whole file.
+    raw.nom(16_384);
     raw.ask(Request { ranges: vec![(at, at + 12), (len - 1, len)], ..fetch() });
-    let burgers: Vec<Burger> = (0..4).filter_map(|_| raw.next()).collect();
-    let first = burgers.iter().find(|burger| burger.headers.form == Form::Data).unwrap();
+    let first = std::iter::from_fn(|| raw.next()).find(|burger| burger.headers.form == Form::Data).unwrap();
     assert_eq!(first.offset, at / 16_384 * 16_384);
     let begin = (at - first.offset) as usize;
     assert_eq!(&first.chunk[begin..begin + 12], b"beyond 4 GiB");
