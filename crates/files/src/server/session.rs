@@ -48,7 +48,10 @@ impl Session {
             Ok(Message::Ohai { .. }) => self.end("this server speaks FILEMQ version 2"),
             Ok(_) if !self.has_greeted => self.end("OHAI comes first"),
             Ok(Message::Nom { credit, .. }) => self.provider.on_nom(credit),
-            Ok(Message::Icanhaz { path, options, .. }) => self.on_request(path, options, mounts),
+            Ok(Message::Icanhaz { path, options, cache }) => match Request::read(path, options) {
+                Some(request) => self.on_request(request, mounts),
+                None => self.subscribe(path, options, cache, mounts),
+            },
             Ok(Message::Cheezburger(burger)) => {
                 if let Err(what) = self.requester.on_chunk(burger, Instant::now()) {
                     self.end(&what);
@@ -57,23 +60,34 @@ impl Session {
             Ok(Message::Hugz) => self.provider.say(&Message::HugzOk),
             Ok(Message::HugzOk) => self.requester.on_pong(),
             Ok(Message::IcanhazOk) => {}
-            Ok(Message::Kthxbai) => self.is_over = true,
+            Ok(Message::Kthxbai) => {
+                self.provider.reset();
+                (self.has_greeted, self.is_over) = (false, true);
+            }
             Ok(_) => self.end("not a command of a client"),
         }
         self.tell_uploads();
         self.requester.take_frames().into_iter().for_each(|frame| self.provider.push(frame));
     }
 
-    fn on_request(&mut self, path: &[u8], options: Hash<'_>, mounts: &Mounts) {
-        match Request::read(path, options) {
-            None => self.provider.say(&Message::IcanhazOk),
-            Some(Err(what)) => self.end(what),
-            Some(Ok(request)) if request.mode == Mode::Upload => {
+    /// Subscribes a client that does not know the extensions.
+    fn subscribe(&mut self, path: &[u8], options: Hash<'_>, cache: Hash<'_>, mounts: &Mounts) {
+        match self.provider.subscribe(path, options, cache, mounts) {
+            Ok(()) => {}
+            Err(error) if error.code == Code::Invalid => self.end(&error.text),
+            Err(error) => self.end_by(&Message::Srsly { reason: error.text.as_bytes() }),
+        }
+    }
+
+    fn on_request(&mut self, request: Result<Request, &'static str>, mounts: &Mounts) {
+        match request {
+            Err(what) => self.end(what),
+            Ok(request) if request.mode == Mode::Upload => {
                 if let Err(error) = self.begin_upload(&request, mounts) {
                     self.provider.fail_request(&request, &error);
                 }
             }
-            Some(Ok(request)) => {
+            Ok(request) => {
                 if request.mode == Mode::Cancel {
                     self.requester.cancel(u64::from(request.number));
                 }
@@ -134,9 +148,13 @@ impl Session {
 
     /// Tells the client what is wrong, and ends.
     pub fn end(&mut self, reason: &str) {
+        self.end_by(&Message::Rtfm { reason: reason.as_bytes() });
+    }
+
+    fn end_by(&mut self, reason: &Message<'_>) {
         self.provider.reset();
         (self.requester, self.uploads) = (Requester::new(Limits::default()), Vec::new());
-        self.provider.say(&Message::Rtfm { reason: reason.as_bytes() });
+        self.provider.say(reason);
         self.is_over = true;
     }
 
