@@ -52,13 +52,13 @@ def main() -> None:
     # The directory of a script comes first in the path, and its modules would hide others.
     sys.path[:1] = [str(ROOT / "tests"), str(ROOT / "tools")]
     from check import Checks
-    from filemq import codec, commands, pinnace, protocol, served, switched
+    from filemq import codec, commands, pinnace, protocol, served, switched, watched
 
     checks = Checks()
     behaviours = (*protocol.BEHAVIOURS, *switched.BEHAVIOURS, *commands.BEHAVIOURS)
     if given.pinnace:
         os.environ[pinnace.COMMAND] = str(given.pinnace.resolve())
-        behaviours = served.BEHAVIOURS
+        behaviours = (*served.BEHAVIOURS, *watched.BEHAVIOURS)
     for name, check in () if given.pinnace else codec.CHECKS.items():
         if not given.words or any(word in name for word in given.words):
             checks.check(name, check)

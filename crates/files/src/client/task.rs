@@ -10,6 +10,7 @@ use pinnace_eventloop::{Next, Task};
 use crate::dialogue::Event;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::operation::Operation;
+use crate::dialogue::plain::PlainRequester;
 use crate::dialogue::provider::{Outlet, Provider, Turn};
 use crate::dialogue::requester::{Limits, Requester};
 use crate::error::Error;
@@ -54,6 +55,10 @@ pub struct ClientTask {
     settings: Settings,
     /// The last greeting: its request's number, and when it was sent.
     greeting: Option<(u32, Instant)>,
+    /// The server has answered OHAI since.
+    is_answered: bool,
+    /// Present if the server does not know the extensions.
+    plain: Option<PlainRequester>,
     failed: bool,
     /// What the server has not understood, since it last did.
     complaint: Option<String>,
@@ -80,13 +85,16 @@ impl Outlet for Wire {
 
 impl ClientTask {
     pub fn new(socket: Socket, endpoint: &str, settings: Settings) -> ClientTask {
-        let (greeting, failed, complaint, complaints, mounts, offers) = Default::default();
+        let (greeting, is_answered, plain, failed, complaint, complaints, mounts, offers) =
+            Default::default();
         ClientTask {
             wire: Wire(socket),
             endpoint: endpoint.to_owned(),
             requester: Requester::new(settings.limits),
             settings,
             greeting,
+            is_answered,
+            plain,
             failed,
             complaint,
             complaints,
@@ -101,6 +109,13 @@ impl ClientTask {
         match Message::read(frame) {
             // This client's own greeting comes back from the socket when it has connected again.
             Ok(Message::Ohai { .. }) => self.begin_again(),
+            Ok(Message::OhaiOk) => self.on_answer(),
+            // This server's extension answers a greeting by another command.
+            Ok(Message::IcanhazOk) if self.is_answered && !self.is_open() => self.be_plain(),
+            Ok(Message::Cheezburger(burger)) if self.plain.is_some() => {
+                let outcome = self.plain.as_mut().map_or(Ok(()), |plain| plain.on_chunk(&burger));
+                outcome.unwrap_or_else(|what| self.end_all(&|| Error::Protocol(what.clone())));
+            }
             Ok(Message::Cheezburger(burger)) if !self.requester.is_open() => {
                 let answered = Headers::read(burger.headers).ok().and_then(|headers| headers.request);
                 if answered.is_some() && answered == self.greeting.map(|(number, _)| number) {
@@ -130,9 +145,36 @@ impl ClientTask {
         }
     }
 
+    /// The server may be asked.
+    fn is_open(&self) -> bool {
+        self.requester.is_open() || self.plain.as_ref().is_some_and(PlainRequester::is_open)
+    }
+
+    fn on_answer(&mut self) {
+        self.is_answered = true;
+        self.plain.iter_mut().for_each(PlainRequester::open);
+    }
+
+    /// The server does not know the extensions: it took the greeting's request for a subscription, which a new session
+    /// ends.
+    fn be_plain(&mut self) {
+        if self.plain.is_some() {
+            return;
+        }
+        let mut plain = PlainRequester::default();
+        for (operation, what) in self.requester.take_operations() {
+            plain.start(operation, what);
+        }
+        self.plain = Some(plain);
+        self.greet();
+    }
+
     /// A server that was restarted gets what was on its way to the one before, and complains.
     fn on_complaint(&mut self, reason: String) {
         self.complaint = Some(reason.clone());
+        if self.plain.is_some() {
+            return self.end_all(&|| Error::Protocol(reason.clone()));
+        }
         if !self.requester.is_open() {
             return;
         }
@@ -145,7 +187,10 @@ impl ClientTask {
 
     fn greet(&mut self) {
         let number = self.requester.next_number();
-        self.greeting = Some((number, Instant::now()));
+        (self.greeting, self.is_answered) = (Some((number, Instant::now())), false);
+        if let Some(plain) = &mut self.plain {
+            return plain.begin_again();
+        }
         self.provider.say(&Message::GREETING);
         self.provider.push(Request::new(number, Mode::Greet, b"/").to_frame());
     }
@@ -160,6 +205,7 @@ impl ClientTask {
     fn end_all(&mut self, error: &dyn Fn() -> Error) {
         self.failed = true;
         self.requester.abort(error);
+        self.plain.iter_mut().for_each(|plain| plain.abort(error));
     }
 
     /// Ends the offers of uploads that are over, and tells the others how much was sent.
@@ -177,9 +223,14 @@ impl ClientTask {
         });
     }
 
+    fn push_frames(&mut self) {
+        let plain = self.plain.iter_mut().flat_map(PlainRequester::take_frames);
+        self.requester.take_frames().into_iter().chain(plain).for_each(|frame| self.provider.push(frame));
+    }
+
     /// Sends what there is, as far as the server has granted credit.
     fn send(&mut self) -> Next {
-        self.requester.take_frames().into_iter().for_each(|frame| self.provider.push(frame));
+        self.push_frames();
         for _ in 0..TURN {
             match self.provider.turn(&self.wire) {
                 Turn::More => {}
@@ -207,7 +258,7 @@ impl Task for ClientTask {
             if let Some(frame) = frame {
                 self.on_frame(&frame);
                 // Credit goes out while further chunks are handled.
-                self.requester.take_frames().into_iter().for_each(|frame| self.provider.push(frame));
+                self.push_frames();
                 self.provider.flush(&self.wire);
             }
         }
@@ -221,9 +272,15 @@ impl Task for ClientTask {
                     let _ = self.mounts.add(offer.alias.as_bytes(), offer.folder.clone(), false);
                     self.offers.push((operation, offer));
                 }
-                self.requester.start(operation, what);
+                match &mut self.plain {
+                    Some(plain) => plain.start(operation, what),
+                    None => self.requester.start(operation, what),
+                }
             }
-            Command::Cancel { operation } => self.requester.cancel(operation),
+            Command::Cancel { operation } => {
+                self.requester.cancel(operation);
+                self.plain.iter_mut().for_each(|plain| plain.cancel(operation));
+            }
         }
     }
 
@@ -231,10 +288,13 @@ impl Task for ClientTask {
         if self.greeting.is_none() {
             self.greet();
         }
-        let next = self.send();
+        let is_busy = self.plain.as_mut().is_some_and(PlainRequester::work);
+        let next = match self.send() {
+            Next::Wait(None) if is_busy => Next::Now,
+            next => next,
+        };
         self.tend_offers();
-        let greeted_at =
-            self.greeting.map(|(_, at)| at).filter(|_| !self.requester.is_open() && !self.failed);
+        let greeted_at = self.greeting.map(|(_, at)| at).filter(|_| !self.is_open() && !self.failed);
         let until = greeted_at.map(|at| at + self.settings.patience);
         if until.is_some_and(|until| Instant::now() >= until) {
             let (endpoint, complaint) = (self.endpoint.clone(), self.complaint.take());

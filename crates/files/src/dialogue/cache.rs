@@ -48,6 +48,11 @@ fn of_hex(text: &[u8]) -> Option<Sha1Digest> {
     Some(digest)
 }
 
+/// The digits of a digest.
+pub fn to_hex(digest: &Sha1Digest) -> String {
+    digest.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
 /// A file that is hashed in pieces.
 #[derive(Default)]
 pub struct FileHasher {
@@ -90,6 +95,7 @@ mod tests {
             let mut cache = Cache::read(path.as_bytes(), pairs.hash());
             assert_eq!(cache.0.len(), 1, "{path} {name}");
             let digest = cache.take(filename.as_bytes()).unwrap();
+            assert_eq!(to_hex(&digest), digits.to_lowercase());
             assert_eq!(digest[..11], [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0xab, 0xcd, 0xef]);
         }
     }

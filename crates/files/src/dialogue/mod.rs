@@ -11,6 +11,7 @@
 //! | `cache` | the digests by which a subscriber tells what it has |
 //! | `requester` | own requests, and the credit that is granted |
 //! | `operation` | what requests belong to; `fetch`, `listing`, `upload`: the kinds |
+//! | `plain`, `plain_follow` | towards a server without the extensions: subscriptions; one followed path |
 //! | `window` | how much credit |
 
 mod cache;
@@ -22,6 +23,8 @@ mod job;
 pub mod listing;
 pub mod mounts;
 pub mod operation;
+pub mod plain;
+mod plain_follow;
 pub mod provider;
 mod push;
 mod pushed_file;
