@@ -297,3 +297,78 @@ fn digest_of(path: &TreePath) -> [u8; 16] {
     digest.copy_from_slice(&blake3::hash(path.as_bytes()).as_bytes()[..16]);
     digest
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::dialogue::changes::Changes;
+    use crate::tree::disk::DiskFolder;
+
+    /// Subscribes to all of a folder, of which the test tells the changes.
+    fn subscribed(to: &Path) -> (Arc<Changes>, Pushes) {
+        let changes = Arc::new(Changes::new(Box::new(|| Ok(()))));
+        let (mut mounts, mut pushes) = (Mounts::default(), Pushes::default());
+        mounts.add(b"/", Arc::new(DiskFolder::open(to).unwrap()), false).unwrap();
+        mounts.watch(|_| changes.clone());
+        let wake: Wake = Arc::new(|| {});
+        pushes.subscribe(b"/", Hash::EMPTY, Hash::EMPTY, &mounts, &wake).unwrap();
+        (changes, pushes)
+    }
+
+    /// The next chunk: its path, offset, end and content.
+    fn next(pushes: &mut Pushes, left: u64) -> Option<(String, u64, bool, Vec<u8>)> {
+        loop {
+            match pushes.step(1, left) {
+                Step::Working => {}
+                Step::Content(frame, cost) => {
+                    let Ok(Message::Cheezburger(burger)) = Message::read(&frame) else { panic!("no chunk") };
+                    assert!(burger.chunk.len() as u64 == cost && cost <= left);
+                    let name = String::from_utf8(burger.filename.to_vec()).unwrap();
+                    return Some((name, burger.offset, burger.eof, burger.chunk.to_vec()));
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    #[test]
+    fn after_lost_changes_come_the_versions_that_were_not_sent() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a");
+        fs::write(&file, "one").unwrap();
+        let (changes, mut pushes) = subscribed(dir.path());
+        assert_eq!(next(&mut pushes, 9), None);
+        for content in ["one", "another"] {
+            fs::write(&file, content).unwrap();
+            changes.tell(None);
+            let chunk = ("/a".to_owned(), 0, false, content.as_bytes().to_vec());
+            assert_eq!(next(&mut pushes, 9), Some(chunk));
+            let end = ("/a".to_owned(), content.len() as u64, true, Vec::new());
+            assert_eq!(next(&mut pushes, 9), Some(end));
+            changes.tell(None);
+            assert_eq!(next(&mut pushes, 9), None);
+        }
+    }
+
+    #[test]
+    fn a_file_that_changes_all_the_time_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a");
+        fs::write(&file, "1234").unwrap();
+        let (changes, mut pushes) = subscribed(dir.path());
+        changes.tell(None);
+        let mut offsets = Vec::new();
+        for octets in 5..100 {
+            let (_, offset, is_end, _) = next(&mut pushes, 1).unwrap();
+            offsets.push(offset);
+            if is_end {
+                break;
+            }
+            fs::write(&file, vec![b'x'; octets]).unwrap();
+        }
+        assert_eq!(offsets, [0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+}
