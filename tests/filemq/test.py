@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """The peer against itself: its codec with the vectors, client with server, each switch, and the command lines.
 
-    tests/filemq/test.py [--library DIR] [WORD...]
+    tests/filemq/test.py [--library DIR] [--pinnace COMMAND] [WORD...]
 
+With COMMAND, the built `pinnace`, its server and client run against the peer instead.
 DIR contains the libzmq.so.5 to run on (default: the loader's). Each WORD selects the behaviours with the word in their
 names. Without pyzmq in this Python, the one that `tests/clients/run --install pyzmq` has installed runs the tests.
 """
@@ -43,6 +44,7 @@ def in_a_place(behaviour: Callable[..., None]) -> None:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--library", type=Path)
+    options.add_argument("--pinnace", type=Path, metavar="COMMAND")
     options.add_argument("words", nargs="*")
     given = options.parse_args()
     start_with_pyzmq(given.library)
@@ -50,13 +52,17 @@ def main() -> None:
     # The directory of a script comes first in the path, and its modules would hide others.
     sys.path[:1] = [str(ROOT / "tests"), str(ROOT / "tools")]
     from check import Checks
-    from filemq import codec, commands, protocol, switched
+    from filemq import codec, commands, pinnace, protocol, served, switched, watched
 
     checks = Checks()
-    for name, check in codec.CHECKS.items():
+    behaviours = (*protocol.BEHAVIOURS, *switched.BEHAVIOURS, *commands.BEHAVIOURS)
+    if given.pinnace:
+        os.environ[pinnace.COMMAND] = str(given.pinnace.resolve())
+        behaviours = (*served.BEHAVIOURS, *watched.BEHAVIOURS)
+    for name, check in () if given.pinnace else codec.CHECKS.items():
         if not given.words or any(word in name for word in given.words):
             checks.check(name, check)
-    for behaviour in (*protocol.BEHAVIOURS, *switched.BEHAVIOURS, *commands.BEHAVIOURS):
+    for behaviour in behaviours:
         name = behaviour.__name__.replace("_", " ")
         if not given.words or any(word in name for word in given.words):
             checks.check(name, in_a_place, behaviour)

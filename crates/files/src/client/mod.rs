@@ -188,6 +188,9 @@ impl Client {
 
     /// Fetches a directory, and then what changes in it, until the transfer is cancelled. If the rules have a
     /// `deletion`, what the server removes, or has removed while this client was away, is removed here too.
+    ///
+    /// It is the only transfer that a server without the extensions serves. There the contents are not verified,
+    /// because no digests come, `Event::Current` is not told, and only files that are removed meanwhile are removed.
     pub fn follow(&self, path: &str, to: &Path, rules: Rules) -> Transfer {
         self.fetch(path, Place::of_path(to), rules, Fetch::following)
     }

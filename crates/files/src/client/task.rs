@@ -10,6 +10,7 @@ use pinnace_eventloop::{Next, Task};
 use crate::dialogue::Event;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::operation::Operation;
+use crate::dialogue::plain::PlainRequester;
 use crate::dialogue::provider::{Outlet, Provider, Turn};
 use crate::dialogue::requester::{Limits, Requester};
 use crate::error::Error;
@@ -25,6 +26,9 @@ const RETRY: Duration = Duration::from_millis(2);
 
 /// How often in a row the server may not understand a request.
 const COMPLAINTS_MAX: u32 = 3;
+
+/// Why a client with a domain does not use a server.
+const NO_DOMAIN: &str = "it has no domain";
 
 /// What the client's thread is told.
 pub enum Command {
@@ -77,6 +81,10 @@ pub struct ClientTask {
     greeting: Option<(u32, Instant)>,
     /// Why no transfer is possible.
     failure: Option<Failure>,
+    /// The server has answered OHAI since.
+    is_answered: bool,
+    /// Present if the server does not know the extensions.
+    plain: Option<PlainRequester>,
     /// What the server has not understood, since it last did.
     complaint: Option<String>,
     /// How often it has not understood a request, since it last answered one.
@@ -102,7 +110,8 @@ impl Outlet for Wire {
 
 impl ClientTask {
     pub fn new(socket: Socket, endpoint: &str, settings: Settings) -> ClientTask {
-        let (greeting, failure, complaint, complaints, mounts, offers) = Default::default();
+        let (greeting, failure, is_answered, plain) = Default::default();
+        let (complaint, complaints, mounts, offers) = Default::default();
         // The server follows nothing of what a client offers.
         let mut provider = Provider::new(Arc::new(|| {}));
         settings.limits.rate.into_iter().for_each(|rate| provider.limit(rate));
@@ -113,6 +122,8 @@ impl ClientTask {
             settings,
             greeting,
             failure,
+            is_answered,
+            plain,
             complaint,
             complaints,
             provider,
@@ -125,6 +136,13 @@ impl ClientTask {
         match Message::read(frame) {
             // This client's own greeting comes back from the socket when it has connected again.
             Ok(Message::Ohai { .. }) => self.begin_again(),
+            Ok(Message::OhaiOk) => self.on_answer(),
+            // This server's extension answers a greeting by another command.
+            Ok(Message::IcanhazOk) if self.is_answered && !self.is_open() => self.be_plain(),
+            Ok(Message::Cheezburger(burger)) if self.plain.is_some() => {
+                let outcome = self.plain.as_mut().map_or(Ok(()), |plain| plain.on_chunk(&burger));
+                outcome.unwrap_or_else(|what| self.end_all(Failure::Protocol(what)));
+            }
             Ok(Message::Cheezburger(burger)) if !self.requester.is_open() => {
                 let headers = Headers::read(burger.headers).unwrap_or_default();
                 let greeting = self.greeting.map(|(number, _)| number);
@@ -134,7 +152,7 @@ impl ClientTask {
                         (self.complaint, self.failure) = (None, None);
                         self.requester.open(Instant::now());
                     }
-                    false => self.end_all(Failure::Refused("it has no domain".to_owned())),
+                    false => self.end_all(Failure::Refused(NO_DOMAIN.to_owned())),
                 }
             }
             Ok(Message::Cheezburger(burger)) => match self.requester.on_chunk(burger, Instant::now()) {
@@ -158,9 +176,39 @@ impl ClientTask {
         }
     }
 
+    /// The server may be asked.
+    fn is_open(&self) -> bool {
+        self.requester.is_open() || self.plain.as_ref().is_some_and(PlainRequester::is_open)
+    }
+
+    fn on_answer(&mut self) {
+        self.is_answered = true;
+        self.plain.iter_mut().for_each(PlainRequester::open);
+    }
+
+    /// The server does not know the extensions: it took the greeting's request for a subscription, which a new session
+    /// ends.
+    fn be_plain(&mut self) {
+        if self.plain.is_some() {
+            return;
+        }
+        if !self.settings.domain.is_empty() {
+            return self.end_all(Failure::Refused(NO_DOMAIN.to_owned()));
+        }
+        let mut plain = PlainRequester::default();
+        for (operation, what) in self.requester.take_operations() {
+            plain.start(operation, what);
+        }
+        self.plain = Some(plain);
+        self.greet();
+    }
+
     /// A server that was restarted gets what was on its way to the one before, and complains.
     fn on_complaint(&mut self, reason: String) {
         self.complaint = Some(reason.clone());
+        if self.plain.is_some() {
+            return self.end_all(Failure::Protocol(reason));
+        }
         if !self.requester.is_open() {
             return;
         }
@@ -173,7 +221,10 @@ impl ClientTask {
 
     fn greet(&mut self) {
         let number = self.requester.next_number();
-        self.greeting = Some((number, Instant::now()));
+        (self.greeting, self.is_answered) = (Some((number, Instant::now())), false);
+        if let Some(plain) = &mut self.plain {
+            return plain.begin_again();
+        }
         self.provider.say(&Message::GREETING);
         let domain = self.settings.domain.clone().into_bytes();
         self.provider.push(Request { domain, ..Request::new(number, Mode::Greet, b"/") }.to_frame());
@@ -188,6 +239,7 @@ impl ClientTask {
 
     fn end_all(&mut self, failure: Failure) {
         self.requester.abort(&|| failure.error());
+        self.plain.iter_mut().for_each(|plain| plain.abort(&|| failure.error()));
         self.failure = Some(failure);
     }
 
@@ -206,10 +258,15 @@ impl ClientTask {
         });
     }
 
+    fn push_frames(&mut self) {
+        let plain = self.plain.iter_mut().flat_map(PlainRequester::take_frames);
+        self.requester.take_frames().into_iter().chain(plain).for_each(|frame| self.provider.push(frame));
+    }
+
     /// Sends what there is, as far as the server has granted credit.
     fn send(&mut self) -> Next {
         let released_at = self.requester.release(Instant::now());
-        self.requester.take_frames().into_iter().for_each(|frame| self.provider.push(frame));
+        self.push_frames();
         for _ in 0..TURN {
             match self.provider.turn(&self.wire) {
                 Turn::More => {}
@@ -239,7 +296,7 @@ impl Task for ClientTask {
             if let Some(frame) = frame {
                 self.on_frame(&frame);
                 // Credit goes out while further chunks are handled.
-                self.requester.take_frames().into_iter().for_each(|frame| self.provider.push(frame));
+                self.push_frames();
                 self.provider.flush(&self.wire);
             }
         }
@@ -264,9 +321,15 @@ impl Task for ClientTask {
                     let _ = self.mounts.add(offer.alias.as_bytes(), offer.folder.clone(), false);
                     self.offers.push((operation, offer));
                 }
-                self.requester.start(operation, what);
+                match &mut self.plain {
+                    Some(plain) => plain.start(operation, what),
+                    None => self.requester.start(operation, what),
+                }
             }
-            Command::Cancel { operation } => self.requester.cancel(operation),
+            Command::Cancel { operation } => {
+                self.requester.cancel(operation);
+                self.plain.iter_mut().for_each(|plain| plain.cancel(operation));
+            }
         }
     }
 
@@ -274,10 +337,14 @@ impl Task for ClientTask {
         if self.greeting.is_none() {
             self.greet();
         }
-        let next = self.send();
+        let is_busy = self.plain.as_mut().is_some_and(PlainRequester::work);
+        let next = match self.send() {
+            Next::Wait(None) if is_busy => Next::Now,
+            next => next,
+        };
         self.tend_offers();
         let greeted_at =
-            self.greeting.map(|(_, at)| at).filter(|_| !self.requester.is_open() && self.failure.is_none());
+            self.greeting.map(|(_, at)| at).filter(|_| !self.is_open() && self.failure.is_none());
         let until = greeted_at.map(|at| at + self.settings.patience);
         if until.is_some_and(|until| Instant::now() >= until) {
             let failure = match self.complaint.take() {

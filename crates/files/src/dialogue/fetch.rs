@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 
 use super::operation::{Asks, Operation, Reply};
+use super::plain_follow::PlainFollow;
 use super::{Event, Reporter};
 use crate::error::{Code, Error, FileError};
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
@@ -340,6 +341,22 @@ impl Operation for Fetch {
         self.arrivals.reset();
         self.reporter.tell(Event::Aborted(error));
         settled
+    }
+
+    fn follow_plainly(&mut self) -> Option<PlainFollow> {
+        let reporter = Reporter::new(self.reporter.events.clone());
+        let outcome = self.follows.then(|| {
+            self.arrivals.reset();
+            PlainFollow::new(&self.path, self.arrivals.place(), self.arrivals.selection(), reporter)
+        });
+        match outcome? {
+            Ok(follow) => Some(follow),
+            Err((mut reporter, error)) => {
+                reporter.fail(&self.path, error);
+                reporter.end();
+                None
+            }
+        }
     }
 }
 

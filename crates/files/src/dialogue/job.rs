@@ -27,6 +27,8 @@ pub enum Step {
     Content(Body, u64),
     /// A frame without content.
     Told(Vec<u8>),
+    /// There is no frame yet, and more work to do.
+    Working,
     /// The client has granted too little credit.
     NoCredit,
     /// There is nothing to tell until something changes.

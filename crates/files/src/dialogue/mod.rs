@@ -7,10 +7,14 @@
 //! | `mounts`, `job`, `walk` | the folders behind virtual paths; one request; one listing |
 //! | `files`, `values` | the files of a request; the values of a file's blocks |
 //! | `changes`, `follow` | what changes in a folder, and its subscribers; a request that tells changes |
+//! | `push`, `pushed_file` | what subscribers get that do not know the extensions; one file for them |
+//! | `cache` | the digests by which a subscriber tells what it has |
 //! | `requester` | own requests, and the credit that is granted |
 //! | `operation` | what requests belong to; `fetch`, `listing`, `upload`: the kinds |
+//! | `plain`, `plain_follow` | towards a server without the extensions: subscriptions; one followed path |
 //! | `window` | how much credit |
 
+mod cache;
 pub mod changes;
 pub mod fetch;
 mod files;
@@ -19,7 +23,11 @@ mod job;
 pub mod listing;
 pub mod mounts;
 pub mod operation;
+pub mod plain;
+mod plain_follow;
 pub mod provider;
+mod push;
+mod pushed_file;
 pub mod requester;
 pub mod upload;
 mod values;

@@ -18,6 +18,30 @@ pub struct Mount {
     pub changes: Option<Arc<Changes>>,
 }
 
+/// The part of a mount that a virtual path and all below it covers.
+pub struct Scope {
+    pub mount: Mount,
+    /// Where it begins in the mount's folder.
+    pub base: TreePath,
+    /// Paths of the folder at which other mounts are found.
+    hidden: Vec<TreePath>,
+}
+
+impl Scope {
+    /// The virtual path of a path in the folder.
+    pub fn filename_of(&self, path: &TreePath) -> Vec<u8> {
+        match path.is_empty() {
+            true => self.mount.alias.clone(),
+            false => [&self.mount.alias, &b"/"[..], path.as_bytes()].concat(),
+        }
+    }
+
+    /// Returns true if another mount is found at the path.
+    pub fn hides(&self, path: &TreePath) -> bool {
+        self.hidden.iter().any(|hidden| path.is_below(hidden))
+    }
+}
+
 /// The mounts of a server.
 #[derive(Clone, Default)]
 pub struct Mounts(Vec<Mount>);
@@ -63,6 +87,31 @@ impl Mounts {
         }
         Err(FileError::new(Code::NotFound, "no folder is served at this path"))
     }
+
+    /// What a virtual path and all below it covers: the rest of the mount that it is in, and whole mounts below it.
+    /// Error: Invalid.
+    pub fn scopes(&self, path: &[u8]) -> Result<Vec<Scope>, FileError> {
+        let own = match self.resolve(path) {
+            Ok((mount, base)) => Some((mount, base)),
+            Err(error) if error.code == Code::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        let below = self.0.iter().filter(|mount| below(&mount.alias, path).is_some());
+        let covered = own.into_iter().chain(below.map(|mount| (mount, TreePath::default())));
+        Ok(covered.map(|(mount, base)| self.scope(mount, base)).collect())
+    }
+
+    fn scope(&self, mount: &Mount, base: TreePath) -> Scope {
+        let inner = self.0.iter().filter_map(|other| below(&other.alias, &mount.alias));
+        let hidden = inner.filter_map(|path| TreePath::parse(path).ok()).collect();
+        Scope { mount: mount.clone(), base, hidden }
+    }
+}
+
+/// What follows `above` and a slash in a virtual path.
+fn below<'a>(path: &'a [u8], above: &[u8]) -> Option<&'a [u8]> {
+    path.strip_prefix(above)?.strip_prefix(b"/")
 }
 
 fn no_slash() -> FileError {
@@ -109,6 +158,19 @@ mod tests {
         ] {
             assert_eq!(below(path), (alias.to_owned(), rest.to_owned()), "{path}");
         }
+        let scopes = |path: &str| {
+            let scopes = mounts.scopes(path.as_bytes()).unwrap();
+            let name = |scope: &Scope| String::from_utf8(scope.filename_of(&scope.base)).unwrap();
+            scopes.iter().map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(scopes("/"), ["", "/a/b", "/a"]);
+        assert_eq!(scopes("/a/"), ["/a", "/a/b"]);
+        assert_eq!(scopes("/a/c"), ["/a/c"]);
+        let root = &mounts.scopes(b"/").unwrap()[0];
+        assert!(
+            root.hides(&TreePath::parse(b"a/x").unwrap()) && !root.hides(&TreePath::parse(b"ab").unwrap())
+        );
+        assert!(mounts.scopes(b"/..").is_err());
         assert!(mounts.resolve(b"/a/../x").is_err());
         assert!(mounts.resolve(b"a").is_err());
         assert!(mounts.add(b"/a/", Arc::new(Nothing), false).is_err());

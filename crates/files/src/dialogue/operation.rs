@@ -1,5 +1,6 @@
 //! What a client has under way, and how it talks to the server.
 
+use super::plain_follow::PlainFollow;
 use crate::error::{Code, Error, FileError};
 use crate::wire::{Cheezburger, Headers, Request};
 
@@ -54,4 +55,9 @@ pub trait Operation: Send {
 
     /// It ends before it is complete. Returns the octets whose credit was not given back.
     fn abort(&mut self, error: Error) -> u64;
+
+    /// The server does not know requests. None: it ends by `abort`, because it follows no path.
+    fn follow_plainly(&mut self) -> Option<PlainFollow> {
+        None
+    }
 }

@@ -1,6 +1,7 @@
 //! The side that has files: serves the requests of the other side, as far as that has granted credit.
 //!
-//! One chunk is sent in each turn. Several requests take turns too.
+//! One chunk is sent in each turn. Several requests take turns too; subscriptions without the extensions come after
+//! them.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -11,8 +12,9 @@ use pinnace_stream::{Pacer, SenderCredit};
 use super::changes::Wake;
 use super::job::{Job, Step};
 use super::mounts::Mounts;
+use super::push::Pushes;
 use crate::error::{Code, FileError};
-use crate::wire::{Cheezburger, Form, Headers, Message, Mode, NAME_MAX, Request};
+use crate::wire::{Cheezburger, Form, Hash, Headers, Message, Mode, NAME_MAX, Request};
 
 /// The most requests that are served at once.
 const REQUESTS_MAX: usize = 64;
@@ -43,6 +45,8 @@ pub struct Provider {
     credit: SenderCredit,
     granted: u64,
     jobs: VecDeque<Job>,
+    /// Subscriptions without the extensions.
+    pushes: Pushes,
     /// Frames that were not accepted yet.
     unsent: VecDeque<Body>,
     sequence: u64,
@@ -60,6 +64,7 @@ impl Provider {
             credit: SenderCredit::new(CREDIT_MAX),
             granted: 0,
             jobs: VecDeque::new(),
+            pushes: Pushes::default(),
             unsent: VecDeque::new(),
             sequence: 0,
             sent: 0,
@@ -111,6 +116,19 @@ impl Provider {
         }
     }
 
+    /// Handles a subscription of RFC 35. Errors: Invalid, it is no virtual path; others: it cannot be served.
+    pub fn subscribe(
+        &mut self,
+        path: &[u8],
+        options: Hash<'_>,
+        cache: Hash<'_>,
+        mounts: &Mounts,
+    ) -> Result<(), FileError> {
+        self.pushes.subscribe(path, options, cache, mounts, &self.wake)?;
+        self.say(&Message::IcanhazOk);
+        Ok(())
+    }
+
     /// Answers a request by its failure.
     pub fn fail_request(&mut self, request: &Request, error: &FileError) {
         self.push(failure(request.number, &request.path, error));
@@ -145,26 +163,34 @@ impl Provider {
         self.credit.grant(self.granted);
         for _ in 0..self.jobs.len() {
             let Some(mut job) = self.jobs.pop_front() else { break };
-            let now = Instant::now();
-            let paced = self.pacer.as_ref().map_or(u64::MAX, |pacer| pacer.available(now));
+            let paced = self.pacer.as_ref().map_or(u64::MAX, |pacer| pacer.available(Instant::now()));
             let step = job.step(self.sequence + 1, self.credit.left().min(paced));
             if !matches!(step, Step::Done(_)) {
                 self.jobs.push_back(job);
             }
-            match step {
-                Step::Content(frame, cost) => {
-                    self.credit.spend(cost);
-                    self.pacer.iter_mut().for_each(|pacer| pacer.spend(cost, now));
-                    self.sent += cost;
-                    self.sequence += 1;
-                    self.unsent.push_back(frame);
-                }
-                Step::Told(frame) | Step::Done(frame) => self.push(frame),
-                Step::NoCredit | Step::Nothing => continue,
+            if let Some(turn) = self.take(step, outlet) {
+                return turn;
             }
-            return if self.flush(outlet) { Turn::More } else { Turn::Blocked };
         }
-        Turn::Idle
+        let step = self.pushes.step(self.sequence + 1, self.credit.left());
+        self.take(step, outlet).unwrap_or(Turn::Idle)
+    }
+
+    /// Sends what a step has made. None: it has made nothing.
+    fn take(&mut self, step: Step, outlet: &impl Outlet) -> Option<Turn> {
+        match step {
+            Step::Content(frame, cost) => {
+                self.credit.spend(cost);
+                self.pacer.iter_mut().for_each(|pacer| pacer.spend(cost, Instant::now()));
+                self.sent += cost;
+                self.sequence += 1;
+                self.unsent.push_back(frame);
+            }
+            Step::Told(frame) | Step::Done(frame) => self.push(frame),
+            Step::Working => {}
+            Step::NoCredit | Step::Nothing => return None,
+        }
+        Some(if self.flush(outlet) { Turn::More } else { Turn::Blocked })
     }
 
     /// Sends what waits. False: the connection has no room.

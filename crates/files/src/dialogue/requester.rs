@@ -133,6 +133,13 @@ impl Requester {
         }
     }
 
+    /// Takes all operations out.
+    pub fn take_operations(&mut self) -> BTreeMap<u64, Box<dyn Operation>> {
+        self.requests.clear();
+        self.waiting.clear();
+        std::mem::take(&mut self.operations)
+    }
+
     /// A number for a request that is not an operation's.
     pub fn next_number(&mut self) -> u32 {
         self.last_request = self.last_request.wrapping_add(1);

@@ -56,7 +56,7 @@ impl Session {
             Ok(Message::Ohai { .. }) => self.end("this server speaks FILEMQ version 2"),
             Ok(_) if !self.has_greeted => self.end("OHAI comes first"),
             Ok(Message::Nom { credit, .. }) => self.provider.on_nom(credit),
-            Ok(Message::Icanhaz { path, options, .. }) => self.on_request(path, options, mounts),
+            Ok(Message::Icanhaz { path, options, cache }) => self.on_request(path, options, cache, mounts),
             Ok(Message::Cheezburger(burger)) => {
                 if let Err(what) = self.requester.on_chunk(burger, Instant::now()) {
                     self.end(&what);
@@ -65,14 +65,17 @@ impl Session {
             Ok(Message::Hugz) => self.provider.say(&Message::HugzOk),
             Ok(Message::HugzOk) => self.requester.on_pong(),
             Ok(Message::IcanhazOk) => {}
-            Ok(Message::Kthxbai) => self.is_over = true,
+            Ok(Message::Kthxbai) => {
+                self.provider.reset();
+                (self.has_greeted, self.is_over) = (false, true);
+            }
             Ok(_) => self.end("not a command of a client"),
         }
         self.tell_uploads();
         self.requester.take_frames().into_iter().for_each(|frame| self.provider.push(frame));
     }
 
-    fn on_request(&mut self, path: &[u8], options: Hash<'_>, mounts: &Mounts) {
+    fn on_request(&mut self, path: &[u8], options: Hash<'_>, cache: Hash<'_>, mounts: &Mounts) {
         let request = Request::read(path, options);
         let domain = match &request {
             Some(Ok(request)) if request.mode == Mode::Greet => Some(&request.domain[..]),
@@ -84,7 +87,7 @@ impl Session {
         }
         match request {
             None if !self.may(path, Right::Read) => self.refuse("no right to read this path"),
-            None => self.provider.say(&Message::IcanhazOk),
+            None => self.subscribe(path, options, cache, mounts),
             Some(Err(what)) => self.end(what),
             Some(Ok(request)) if !self.may_do(&request) => {
                 let error = FileError::new(Code::Denied, "no right to this path");
@@ -101,6 +104,15 @@ impl Session {
                 }
                 self.provider.on_request(&request, mounts);
             }
+        }
+    }
+
+    /// Subscribes a client that does not know the extensions.
+    fn subscribe(&mut self, path: &[u8], options: Hash<'_>, cache: Hash<'_>, mounts: &Mounts) {
+        match self.provider.subscribe(path, options, cache, mounts) {
+            Ok(()) => {}
+            Err(error) if error.code == Code::Invalid => self.end(&error.text),
+            Err(error) => self.refuse(&error.text),
         }
     }
 

@@ -84,6 +84,14 @@ impl Arrivals {
         Arrivals { path, own_name, place, selection, tree, current, prepared, compared }
     }
 
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub fn selection(&self) -> Arc<Selection> {
+        self.selection.clone()
+    }
+
     /// Forgets what is under way. What has arrived stays on the disk.
     pub fn reset(&mut self) {
         self.tree = None;

@@ -51,7 +51,7 @@ impl Place {
     }
 
     /// The folder for a tree, which is created if needed. `own`: the name of the tree, if it goes below the place.
-    pub(super) fn of_tree(&self, own: Option<&[u8]>, creates: bool) -> Result<Box<dyn Folder>, FileError> {
+    pub fn of_tree(&self, own: Option<&[u8]>, creates: bool) -> Result<Box<dyn Folder>, FileError> {
         let Place::At { folder, path } = self else { return Ok(Box::new(Discard)) };
         let below = own.map(|own| path.join(own)).transpose()?;
         for path in [Some(path), below.as_ref()].into_iter().flatten().filter(|_| creates) {
@@ -61,7 +61,8 @@ impl Place {
     }
 }
 
-fn make_directory(folder: &dyn Folder, path: &TreePath) -> Result<(), FileError> {
+/// Makes a directory, if there is none.
+pub fn make_directory(folder: &dyn Folder, path: &TreePath) -> Result<(), FileError> {
     let Some((parent, name)) = path.split_last() else { return Ok(()) };
     let directory = folder.directory(&parent)?;
     match directory.attributes(name) {
