@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
 
+import zmq
+
 from .pinnace import Process, Watched
 from .place import Place, expect, touch_later
 from .server import Server
@@ -264,6 +266,16 @@ def a_refusal_ends_the_client(place: Place) -> None:
         client.stop()
 
 
+def starts_again(place: Place, server: Server, endpoint: str) -> bool:
+    """Starts a server like the one that was closed, which may still hold the endpoint."""
+    try:
+        again = Server(endpoint, server.mounts, poll_s=None, stable_s=-1e9, context=place.context)
+    except zmq.ZMQError:
+        return False
+    place.peers.append(again)
+    return True
+
+
 def a_server_that_comes_back_is_asked_again(place: Place) -> None:
     server = place.server()
     with watched(place, server) as client:
@@ -274,8 +286,7 @@ def a_server_that_comes_back_is_asked_again(place: Place) -> None:
         place.peers.remove(server)
         server.close()
         place.put("b", b"two")
-        again = Server(endpoint, server.mounts, poll_s=None, stable_s=-1e9, context=place.context)
-        place.peers.append(again)
+        place.until(lambda: starts_again(place, server, endpoint), "the endpoint is free")
         until_here(place, "b", b"two")
         place.until(client.has("finished", path="/pics/b"), "the second file")
         expect(client.count("finished") == 2 and not client.count("failed"), f"{client.events}")
