@@ -18,7 +18,7 @@ patterns
 reactor
 context
 socket
-poll
+poll zap_handler
 poller stats
 """
 ENGINE = "crates/engine/src/"

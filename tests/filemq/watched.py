@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
@@ -9,7 +10,7 @@ from typing import Iterator
 import zmq
 
 from .pinnace import Process, Watched
-from .place import Place, expect, touch_later
+from .place import SOON_S, Failure, Place, expect, touch_later
 from .server import Server
 from .switches import ServerSwitch
 from .wire import Cheezburger, Operation
@@ -266,14 +267,16 @@ def a_refusal_ends_the_client(place: Place) -> None:
         client.stop()
 
 
-def starts_again(place: Place, server: Server, endpoint: str) -> bool:
-    """Starts a server like the one that was closed, which may still hold the endpoint."""
-    try:
-        again = Server(endpoint, server.mounts, poll_s=None, stable_s=-1e9, context=place.context)
-    except zmq.ZMQError:
-        return False
-    place.peers.append(again)
-    return True
+def started_again(place: Place, server: Server, endpoint: str) -> Server:
+    """A server like the one that was closed, whose socket may hold the endpoint for a moment."""
+    deadline = time.monotonic() + SOON_S
+    while True:
+        try:
+            return Server(endpoint, server.mounts, poll_s=None, stable_s=-1e9, context=place.context)
+        except zmq.ZMQError:
+            if time.monotonic() >= deadline:
+                raise Failure("the endpoint is not free") from None
+            os.sched_yield()
 
 
 def a_server_that_comes_back_is_asked_again(place: Place) -> None:
@@ -286,7 +289,7 @@ def a_server_that_comes_back_is_asked_again(place: Place) -> None:
         place.peers.remove(server)
         server.close()
         place.put("b", b"two")
-        place.until(lambda: starts_again(place, server, endpoint), "the endpoint is free")
+        place.peers.append(started_again(place, server, endpoint))
         until_here(place, "b", b"two")
         place.until(client.has("finished", path="/pics/b"), "the second file")
         expect(client.count("finished") == 2 and not client.count("failed"), f"{client.events}")

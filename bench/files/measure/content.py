@@ -1,4 +1,4 @@
-"""content: what is transferred: random bytes, which do not compress. And whether a copy is equal."""
+"""content: makes the files of a case, of random bytes that do not compress, and compares copies with them."""
 
 import functools
 import hashlib

@@ -34,8 +34,8 @@ EXPLAINED = """
   each client and 64 MiB beside. "At the first end": how far the clients are when the first one has the whole file.
 - 50 ms round trip: through a proxy that delays each direction by 25 ms and sends 1 Gbit/s. It holds what is under way
   and 1 MiB more. "Plain tcp" sends as many zeros through the same proxy: what it carries.
-- CPU s: user and system seconds of a side, start and end included. MiB: the peak of resident memory of its process; of
-  rsync, that of its largest. Neither includes the proxy.
+- CPU s: user and system seconds of a side, start and end included. MiB: the peak of resident memory of the side's
+  process; rsync has several, and the largest counts. Both columns leave out the proxy.
 """
 
 

@@ -69,6 +69,7 @@ mod stats;
 mod table;
 mod transports;
 mod waiting;
+mod zap_handler;
 
 pub use context::{Context, Leftover};
 pub use context_options::{Row as ContextOption, TABLE as CONTEXT_OPTIONS};
@@ -94,3 +95,4 @@ pub use socket::{LevelFd, Received, Socket, SocketSlot};
 pub use stats::{Family, PeerStats, Stats, prometheus};
 pub use transports::{has_pgm, kernel_has_tipc, kernel_has_vsock};
 pub use waiting::{Wait, pending_sleep};
+pub use zap_handler::{AdmissionRequest, handle_zap};

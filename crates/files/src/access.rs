@@ -1,6 +1,7 @@
 //! Which clients a server admits, and what each of them may do.
 
 use pinnace_crypto::{KeyPair, PublicKey, SecretBytes, equal};
+use pinnace_engine::AdmissionRequest;
 
 /// What a grant allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,13 +57,25 @@ impl Access {
         self.users.iter().any(|(_, credential)| matches!(credential, Credential::Key(_)))
     }
 
+    /// Decides on a peer that asks to be admitted. Returns its user's name; an empty one if only the server has a key.
+    pub fn admit(&self, request: &AdmissionRequest) -> Option<String> {
+        let user = match request.mechanism() {
+            b"CURVE" if self.has_keys() => self.user_of_key(request.credential(0)),
+            // The peer knows the server's key, and that is all that is asked for.
+            b"CURVE" => Some(""),
+            b"PLAIN" => self.user_of_password(request.credential(0), request.credential(1)),
+            _ => None,
+        };
+        user.map(str::to_owned)
+    }
+
     /// The user with a key.
-    pub fn user_of_key(&self, key: &[u8]) -> Option<&str> {
+    fn user_of_key(&self, key: &[u8]) -> Option<&str> {
         self.user_by(|_, credential| matches!(credential, Credential::Key(known) if equal(known, key)))
     }
 
     /// The user with a name and password.
-    pub fn user_of_password(&self, name: &[u8], password: &[u8]) -> Option<&str> {
+    fn user_of_password(&self, name: &[u8], password: &[u8]) -> Option<&str> {
         self.user_by(|user, credential| {
             user.as_bytes() == name
                 && matches!(credential, Credential::Password(known) if equal(known, password))

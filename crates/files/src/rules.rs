@@ -1,4 +1,4 @@
-//! What a transfer leaves out, and what it does with what is here already.
+//! Which names a transfer leaves out, which files it replaces, and which it removes.
 
 /// The rules of a transfer. By default, files that differ in size or time are replaced, and nothing is removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

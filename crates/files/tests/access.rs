@@ -5,10 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use pinnace_crypto::KeyPair;
+use pinnace_engine::{Context, Outgoing, SocketType};
 use pinnace_files::access::{ANYBODY, Right};
 use pinnace_files::client::{Client, ClientBuilder};
 use pinnace_files::error::{Code, Error};
 use pinnace_files::server::{Server, ServerBuilder};
+use pinnace_files::wire::Message;
 
 /// Long enough for every answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -73,7 +75,7 @@ fn users_have_keys() {
 }
 
 #[test]
-fn whoever_knows_the_key_is_admitted_if_there_are_no_users() {
+fn without_users_the_server_s_key_is_enough() {
     let (dir, own, other) = (served(), KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let server = serve(dir.path(), |server| server.curve(&own));
     assert_eq!(
@@ -95,6 +97,35 @@ fn users_have_passwords() {
     assert_eq!(fetch(&user("bob", "two"), "/open/file").unwrap(), []);
     for (name, password) in [("alice", "two"), ("alice", ""), ("carol", "one")] {
         assert!(matches!(fetch(&user(name, password), "/open/file"), Err(Error::NoServer(_))), "{name}");
+    }
+}
+
+/// A session belongs to a routing id, which the next connection may announce too: its user could get the rights of the
+/// user before.
+#[test]
+fn a_user_cannot_choose_a_routing_id() {
+    let dir = served();
+    let server = serve(dir.path(), |server| server.user_by_password("alice", "one"));
+    for (routing_id, is_served) in [("", true), ("mine", false)] {
+        let context = Context::new().unwrap();
+        let socket = context.socket(SocketType::Dealer).unwrap();
+        socket
+            .configure(|options| {
+                (options.linger, options.rcvtimeo) = (Some(Duration::ZERO), Some(PATIENCE));
+                options.security.be_plain_client("alice", "one");
+                options.routing_id = routing_id.as_bytes().to_vec();
+            })
+            .unwrap();
+        socket.connect(&server.endpoints()[0]).unwrap();
+        socket.send(Outgoing::Bytes(&Message::GREETING.to_frame()), false, true).unwrap();
+        let mut frame = Vec::new();
+        socket.recv_frames(true, &mut |part| frame = part.data().to_vec()).unwrap();
+        match Message::read(&frame).unwrap() {
+            Message::OhaiOk => assert!(is_served),
+            Message::Srsly { .. } => assert!(!is_served),
+            other => panic!("{other:?}"),
+        }
+        socket.close().unwrap();
     }
 }
 

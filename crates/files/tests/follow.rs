@@ -19,7 +19,7 @@ use tempfile::TempDir;
 /// How long a change may take; far longer than it does.
 const SOON: Duration = Duration::from_secs(20);
 
-/// The names below a directory, with what is there: a file's content, where a link leads, nothing for a directory.
+/// The names below a directory: a file with its content, a link with its target, a directory with nothing.
 fn tree(path: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut stack = vec![path.to_owned()];

@@ -81,7 +81,7 @@ impl Pair {
         }
     }
 
-    /// Transfers what is in the tree, and returns the report.
+    /// Transfers the content of the tree, and returns the report.
     fn run(&self, rules: Rules) -> Report {
         self.start("tree/", "", rules).wait().unwrap()
     }

@@ -24,10 +24,10 @@ pub struct Pacer {
     empty_at: Instant,
 }
 
-/// What is kept at most, as the time in which it becomes available.
+/// The most bytes that are kept, as the time in which they become available.
 const BURST: Duration = Duration::from_millis(100);
 
-/// What is waited for, as the time in which it becomes available.
+/// The bytes that a caller waits for, as the time in which they become available.
 const STEP: Duration = Duration::from_millis(10);
 
 impl Pacer {
@@ -36,7 +36,7 @@ impl Pacer {
         Pacer { bytes_per_s: bytes_per_s.max(1), empty_at: now.checked_sub(BURST).unwrap_or(now) }
     }
 
-    /// Takes what is available now, at most `wanted` bytes.
+    /// Takes the bytes that are available now, at most `wanted`.
     pub fn take(&mut self, wanted: u64, now: Instant) -> u64 {
         let taken = self.available(now).min(wanted);
         self.spend(taken, now);

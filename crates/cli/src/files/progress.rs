@@ -13,7 +13,7 @@ use crate::output::print;
 pub struct Progress {
     bar: ProgressBar,
     is_json: bool,
-    /// Nothing is transferred: what would be is what differs.
+    /// Nothing is transferred: each planned change is a difference.
     is_comparison: bool,
 }
 
@@ -54,7 +54,7 @@ impl Progress {
     }
 }
 
-/// A line for people: of what is removed, moved, or planned.
+/// The line that a person reads about a removal, a move, or a planned change.
 fn text_of(event: &Event, is_comparison: bool) -> Option<String> {
     Some(match event {
         Event::Planned { path, removal: false } if is_comparison => format!("differs: {path}"),

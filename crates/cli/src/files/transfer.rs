@@ -7,7 +7,8 @@ use super::progress::Progress;
 use super::{cancel_on_signal, connect, of_error, of_report};
 use crate::outcome::{Failure, Outcome, say};
 use crate::table::files::{
-    DeletionArgs, FilesGet, FilesPut, FilesSync, FilesVerify, FilesWatch, ProgressArgs, RulesArgs,
+    DeletionArgs, DeletionLimits, FilesGet, FilesPut, FilesSync, FilesVerify, FilesWatch, ProgressArgs,
+    RulesArgs,
 };
 
 pub fn get(given: &FilesGet) -> Outcome {
@@ -21,17 +22,17 @@ pub fn get(given: &FilesGet) -> Outcome {
 
 pub fn put(given: &FilesPut) -> Outcome {
     let client = connect(&given.server)?;
-    let rules = rules(&given.rules, deletion(&given.deletion));
+    let rules = rules(&given.rules, deletion(&given.deletion)?);
     complete(&client.put_by(&given.from, &given.path, rules), &given.output)
 }
 
 pub fn sync(given: &FilesSync) -> Outcome {
     let client = connect(&given.server)?;
-    let deletion = Deletion { most: given.max_delete, force: given.force };
-    complete(&client.get_by(&given.path, &given.to, rules(&given.rules, Some(deletion))), &given.output)
+    let rules = rules(&given.rules, Some(limited(&given.limits)));
+    complete(&client.get_by(&given.path, &given.to, rules), &given.output)
 }
 
-/// What a transfer with these rules would do is what differs.
+/// Plans a transfer that compares contents: each name that it would change differs.
 pub fn verify(given: &FilesVerify) -> Outcome {
     let client = connect(&given.server)?;
     let deletion = Some(Deletion { most: None, force: true });
@@ -53,7 +54,7 @@ pub fn verify(given: &FilesVerify) -> Outcome {
 /// A signal is the way to end it.
 pub fn watch(given: &FilesWatch) -> Outcome {
     let client = connect(&given.server)?;
-    let rules = rules(&given.rules, deletion(&given.deletion));
+    let rules = rules(&given.rules, deletion(&given.deletion)?);
     match complete(&client.follow(&given.path, &given.to, rules), &given.output) {
         Err(Failure::Signal(_)) => Ok(()),
         outcome => outcome,
@@ -71,8 +72,16 @@ fn rules(given: &RulesArgs, deletion: Option<Deletion>) -> Rules {
     Rules { filter, existing, checksum, whole_files, deletion, fsync, dry_run }
 }
 
-fn deletion(given: &DeletionArgs) -> Option<Deletion> {
-    given.delete.then_some(Deletion { most: given.max_delete, force: given.force })
+fn deletion(given: &DeletionArgs) -> Outcome<Option<Deletion>> {
+    let limits = limited(&given.limits);
+    match given.delete || limits == Deletion::default() {
+        true => Ok(given.delete.then_some(limits)),
+        false => Err(Failure::usage("--max-delete and --force are for --delete")),
+    }
+}
+
+fn limited(given: &DeletionLimits) -> Deletion {
+    Deletion { most: given.max_delete, force: given.force }
 }
 
 /// Shows a transfer's progress until its end.

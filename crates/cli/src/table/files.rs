@@ -25,13 +25,13 @@ pub enum Files {
     /// Upload a file, or a folder with all below it. What the server has with the same size and time is not sent
     #[command(after_help = EXIT_CODES)]
     Put(FilesPut),
-    /// Make a folder here what it is at the server: as get, and what the server does not have is removed here
+    /// Make a folder here the same as the server's: as get, and files that the server does not have are removed
     #[command(after_help = EXIT_CODES)]
     Sync(FilesSync),
-    /// Compare a file or folder here with the server's by content, and print what differs. Exit code 1: something does
+    /// Compare a file or folder here with the server's by content, and print the names that differ (exit code 1)
     #[command(after_help = EXIT_CODES)]
     Verify(FilesVerify),
-    /// Fetch a folder, and then what changes in it, until a signal
+    /// Fetch a folder, and then each change in it, until a signal
     #[command(after_help = EXIT_CODES)]
     Watch(FilesWatch),
     /// List the names below a path
@@ -130,8 +130,8 @@ fn named_path(text: &str) -> Result<(String, String), String> {
 
 #[derive(Args)]
 pub struct FilesGet {
-    /// Virtual path of the file or folder. With a slash at its end, what is in the folder goes to TO; without, the
-    /// folder goes into TO by its name
+    /// Virtual path of the file or folder. With a slash at its end, the content of the folder goes to TO; without,
+    /// the folder goes into TO by its name
     #[arg(value_name = "PATH")]
     pub path: String,
     /// Name of the file here, or a folder
@@ -150,8 +150,8 @@ pub struct FilesGet {
 
 #[derive(Args)]
 pub struct FilesPut {
-    /// File or folder. With a slash at its end, what is in the folder goes to PATH; without, the folder goes into PATH
-    /// by its name
+    /// File or folder. With a slash at its end, the content of the folder goes to PATH; without, the folder goes into
+    /// PATH by its name
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
     /// Virtual path of the file, or of a folder
@@ -169,8 +169,8 @@ pub struct FilesPut {
 
 #[derive(Args)]
 pub struct FilesSync {
-    /// Virtual path of the folder. With a slash at its end, TO becomes what the folder is; without, the folder of its
-    /// name in TO
+    /// Virtual path of the folder. With a slash at its end, TO becomes the same; without, the folder of its name in
+    /// TO
     #[arg(value_name = "PATH")]
     pub path: String,
     /// Folder here
@@ -180,12 +180,8 @@ pub struct FilesSync {
     pub server: ServerArgs,
     #[command(flatten)]
     pub rules: RulesArgs,
-    /// Remove nothing if more files and folders than this would be removed
-    #[arg(long, value_name = "N")]
-    pub max_delete: Option<u64>,
-    /// Remove everything if the folder at the server is empty
-    #[arg(long)]
-    pub force: bool,
+    #[command(flatten)]
+    pub limits: DeletionLimits,
     #[command(flatten)]
     pub output: ProgressArgs,
 }
@@ -208,7 +204,7 @@ pub struct FilesVerify {
 
 #[derive(Args)]
 pub struct FilesWatch {
-    /// Virtual path of the folder, which may come later. With a slash at its end, what is in it goes to TO; without,
+    /// Virtual path of the folder, which may come later. With a slash at its end, its content goes to TO; without,
     /// the folder goes into TO by its name
     #[arg(value_name = "PATH")]
     pub path: String,
@@ -225,7 +221,7 @@ pub struct FilesWatch {
     pub output: ProgressArgs,
 }
 
-/// What is left out and replaced.
+/// Which names are left out, and which files are replaced.
 #[derive(Args)]
 pub struct RulesArgs {
     #[command(flatten)]
@@ -242,7 +238,7 @@ pub struct RulesArgs {
     /// Fetch large files that differ as a whole, and not only the blocks that differ
     #[arg(short = 'W', long)]
     pub whole_file: bool,
-    /// Print what would be done, and change nothing
+    /// Print the changes that would be made, and make none
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Give a file its name when its octets are on the disk
@@ -250,17 +246,24 @@ pub struct RulesArgs {
     pub fsync: bool,
 }
 
-/// What is removed.
+/// Whether files and folders are removed.
 #[derive(Args)]
 pub struct DeletionArgs {
-    /// Remove what the source does not have
+    /// Remove files and folders that the source does not have
     #[arg(long)]
     pub delete: bool,
+    #[command(flatten)]
+    pub limits: DeletionLimits,
+}
+
+/// How much is removed.
+#[derive(Args)]
+pub struct DeletionLimits {
     /// Remove nothing if more files and folders than this would be removed
-    #[arg(long, value_name = "N", requires = "delete")]
+    #[arg(long, value_name = "N")]
     pub max_delete: Option<u64>,
     /// Remove everything if the source is empty
-    #[arg(long, requires = "delete")]
+    #[arg(long)]
     pub force: bool,
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use pinnace_crypto::{KeyPair, PublicKey};
-use pinnace_engine::{Context, Error, Invalid, Outgoing, Socket, SocketType};
+use pinnace_engine::{AdmissionRequest, Context, Error, Invalid, Socket, handle_zap};
 
 /// The property of a connection that holds the key by which its peer was admitted.
 pub const USER_ID: &str = "User-Id";
@@ -64,10 +64,7 @@ fn text(key: &[u8; 32]) -> String {
 fn admit(context: &Context, domain: &str, keyring: &Arc<Keyring>) -> Result<(), Error> {
     let mut domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
     if domains.is_none() {
-        let socket = context.socket(SocketType::Rep)?;
-        socket.bind("inproc://zeromq.zap.01")?;
-        let answer_all = move || while answer(socket).is_ok() {};
-        pinnace_sys::thread::start("pinnace-keys", answer_all).map_err(|_| Error::NoMemory)?;
+        handle_zap(context, "pinnace-keys", user_of)?;
     }
     let domains = domains.get_or_insert_default();
     domains.retain(|_, keyring| keyring.strong_count() > 0);
@@ -75,25 +72,13 @@ fn admit(context: &Context, domain: &str, keyring: &Arc<Keyring>) -> Result<(), 
     Ok(())
 }
 
-/// Answers one ZAP request: version, request id, domain, address, identity, mechanism, credentials.
-fn answer(socket: Socket) -> Result<(), Error> {
-    let mut frames: Vec<Vec<u8>> = Vec::new();
-    socket.recv_frames(true, &mut |frame| frames.push(frame.data().to_vec()))?;
-    let user_id = match &frames[..] {
-        [_, _, domain, _, _, mechanism, key] if mechanism == b"CURVE" => user_of(domain, key),
-        _ => None,
-    };
-    let request_id = frames.get(1).cloned().unwrap_or_default();
-    let status: [&[u8]; 2] = if user_id.is_some() { [b"200", b"OK"] } else { [b"400", b"not known here"] };
-    let user_id = user_id.unwrap_or_default();
-    let reply: [&[u8]; 6] = [b"1.0", &request_id, status[0], status[1], user_id.as_bytes(), b""];
-    socket.send_message(&mut reply.map(Outgoing::Bytes), true)
-}
-
-/// The user id of a key, if the domain admits it.
-fn user_of(domain: &[u8], key: &[u8]) -> Option<String> {
+/// The user id of a peer's key, if the domain admits it.
+fn user_of(request: &AdmissionRequest) -> Option<String> {
+    if request.mechanism() != b"CURVE" {
+        return None;
+    }
     let domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
-    let keyring = domains.as_ref()?.get(std::str::from_utf8(domain).ok()?)?.upgrade()?;
-    let key: &[u8; 32] = key.try_into().ok()?;
+    let keyring = domains.as_ref()?.get(std::str::from_utf8(request.domain()).ok()?)?.upgrade()?;
+    let key: &[u8; 32] = request.credential(0).try_into().ok()?;
     keyring.others.values().any(|other| other == key).then(|| text(key))
 }

@@ -21,8 +21,8 @@ use crate::dialogue::upload::Upload;
 pub use crate::dialogue::{Event, Report};
 use crate::error::{Code, Error, FileError};
 use crate::rules::Rules;
-use crate::transfer::filter::{PART_AGE, Selection};
 use crate::transfer::place::Place;
+use crate::transfer::selection::{PART_AGE, Selection};
 use crate::tree::Folder;
 use crate::tree::disk::DiskFolder;
 use crate::tree::single::Single;
@@ -175,7 +175,7 @@ impl Client {
     }
 
     /// Fetches a file or a directory with all below it. `path`: a virtual path of the server, such as `/data/a`; with a
-    /// slash at its end, what is in the directory goes to `to`, without, the directory goes into `to` by its name.
+    /// slash at its end, the directory's content goes to `to`; without, the directory goes into `to` by its name.
     /// `to`: the file's name here, or a directory. What is here already with the same size and time is not fetched.
     pub fn get(&self, path: &str, to: &Path) -> Transfer {
         self.get_by(path, to, Rules::default())

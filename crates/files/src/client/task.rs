@@ -112,7 +112,7 @@ impl ClientTask {
     pub fn new(socket: Socket, endpoint: &str, settings: Settings) -> ClientTask {
         let (greeting, failure, is_answered, plain) = Default::default();
         let (complaint, complaints, mounts, offers) = Default::default();
-        // The server follows nothing of what a client offers.
+        // A server does not follow paths of a client, so no change wakes this provider.
         let mut provider = Provider::new(Arc::new(|| {}));
         settings.limits.rate.into_iter().for_each(|rate| provider.limit(rate));
         ClientTask {

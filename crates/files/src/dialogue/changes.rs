@@ -128,8 +128,9 @@ impl Changes {
         }
     }
 
-    /// Subscribes to what is below `base`. `wake` is called when there is something to tell. The folder is watched when
-    /// this returns: what is listed afterwards and what is told are complete together. Error: it cannot be watched.
+    /// Subscribes to the changes below `base`. `wake` is called when there is something to tell. The folder is watched
+    /// when this returns, so a listing that is made afterwards misses nothing that is not told. Error: it cannot be
+    /// watched.
     pub fn subscribe(&self, base: TreePath, wake: Wake) -> Result<Arc<Subscription>, FileError> {
         let subscription = Arc::new(Subscription { base, queue: Mutex::default(), wake });
         lock(&self.subscribers).push(Arc::downgrade(&subscription));
@@ -172,7 +173,7 @@ impl Subscription {
         }
     }
 
-    /// Takes what is to be told next.
+    /// Takes the next change.
     pub fn take(&self) -> Told {
         let mut queue = lock(&self.queue);
         if std::mem::take(&mut queue.is_lost) {

@@ -5,13 +5,13 @@ use std::sync::mpsc::Sender;
 
 use super::operation::{Asks, Operation, Reply};
 use super::plain_follow::PlainFollow;
-use super::{Event, Reporter};
+use super::{Event, Reporter, shown};
 use crate::error::{Code, Error, FileError};
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
 use crate::transfer::digest::Digest;
-use crate::transfer::filter::Selection;
 use crate::transfer::incoming::Announced;
 use crate::transfer::place::Place;
+use crate::transfer::selection::Selection;
 use crate::tree::Kind;
 use crate::wire::{Change, Entries, Form, Headers, Mode, Request};
 
@@ -46,8 +46,8 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// `path`: with a slash at its end, what is in the directory goes to the place; without, the directory goes there
-    /// by its name.
+    /// `path`: with a slash at its end, the directory's content goes to the place; without, the directory goes there by
+    /// its name.
     pub fn new(path: &[u8], place: Place, selection: Selection, events: Sender<Event>) -> Fetch {
         let (follows, is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
         let (path, is_dry, checksum) = (path.to_vec(), selection.rules.dry_run, selection.rules.checksum);
@@ -358,10 +358,6 @@ impl Operation for Fetch {
             }
         }
     }
-}
-
-fn shown(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }
 
 /// What the headers tell of a file.

@@ -1,4 +1,4 @@
-//! A request that follows a path: it lists what is there, and then what changes.
+//! A request that follows a path: it lists the names below the path, and then tells each change.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use super::values::BlockValues;
 use super::walk::{Found, Walk};
 use crate::error::{Code, FileError};
 use crate::transfer::outgoing::OutgoingFile;
-use crate::tree::{Folder, Kind, TreePath};
+use crate::tree::{Kind, TreePath};
 use crate::wire::{Change, Cheezburger, Form, Headers, Message, Mode, Request};
 
 /// The octets of a chunk if the client does not choose, and the most that it may choose.
@@ -65,14 +65,14 @@ impl Job {
         let work = match request.mode {
             Mode::Follow => Work::Follow(Box::new(follow(mount, base, request.digests, wake)?)),
             Mode::List => Work::List(Some(match base.split_last() {
-                Some((parent, name)) if kind_of(&*folder, &base)? != Kind::Directory => {
+                Some((parent, name)) if folder.kind(&base)? != Kind::Directory => {
                     Walk::of_one(&*folder.directory(&parent)?, name, request.digests)?
                 }
                 _ => Walk::new(folder.directory(&base)?, b"", request.digests)?,
             })),
             _ => {
                 let names = match request.names.is_empty() {
-                    true if kind_of(&*folder, &base)? == Kind::Directory => {
+                    true if folder.kind(&base)? == Kind::Directory => {
                         next = Some(directory_begins(request.number, &request.path));
                         Vec::new()
                     }
@@ -151,13 +151,12 @@ impl Job {
                 }
                 (_, told) => told,
             };
-            match self.tell(told) {
-                Some(next) => {
-                    self.next = next;
-                    break;
-                }
-                None => self.files += 1,
+            if let Followed::Found(Found::Entry) = told {
+                self.files += 1;
+                continue;
             }
+            self.next = self.frame_of(told);
+            break;
         }
         match (frame.len() > head, self.next.take(), &self.work) {
             (true, next, _) => {
@@ -170,28 +169,27 @@ impl Job {
         }
     }
 
-    /// What ends a chunk of entries, with the frame that follows it. None: an entry was appended.
-    fn tell(&self, told: Followed) -> Option<Option<Vec<u8>>> {
+    /// The frame that tells it. None: there is nothing to tell, or it is an entry, which is in a frame with others.
+    fn frame_of(&self, told: Followed) -> Option<Vec<u8>> {
         let path = |name: &[u8]| filename_of(&self.path, name);
         let request = Some(self.request);
         Some(match told {
-            Followed::Found(Found::Entry) => return None,
-            Followed::Found(Found::Nothing) => None,
-            Followed::Found(Found::Failed(name, error)) => Some(failure(self.request, &path(&name), &error)),
-            Followed::Begin(name) => Some(directory_begins(self.request, &path(&name))),
+            Followed::Found(Found::Entry | Found::Nothing) => return None,
+            Followed::Found(Found::Failed(name, error)) => failure(self.request, &path(&name), &error),
+            Followed::Begin(name) => directory_begins(self.request, &path(&name)),
             Followed::Listed(name) => {
                 let headers = Headers { request, form: Form::Listed, ..Headers::default() };
-                Some(reply(&path(&name), &headers))
+                reply(&path(&name), &headers)
             }
             Followed::Moved { from, to } => {
                 let headers = Headers { request, form: Form::Moved, from: path(&from), ..Headers::default() };
-                Some(reply(&path(&to), &headers))
+                reply(&path(&to), &headers)
             }
             Followed::Gone(name) => {
                 let headers = Headers { request, ..Headers::default() }.write();
                 let name = path(&name);
                 let burger = Cheezburger::new(0, &name, headers.hash());
-                Some(Message::Cheezburger(Cheezburger { operation: Change::Delete, ..burger }).to_frame())
+                Message::Cheezburger(Cheezburger { operation: Change::Delete, ..burger }).to_frame()
             }
         })
     }
@@ -313,14 +311,6 @@ fn filename_of(path: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What a path stands for.
-fn kind_of(folder: &dyn Folder, path: &TreePath) -> Result<Kind, FileError> {
-    match path.split_last() {
-        Some((parent, name)) => Ok(folder.directory(&parent)?.attributes(name)?.kind),
-        None => Ok(Kind::Directory),
-    }
-}
-
 /// Tells that a path is a directory, which is listed and not fetched.
 fn directory_begins(request: u32, path: &[u8]) -> Vec<u8> {
     let headers = Headers {
@@ -336,7 +326,7 @@ fn directory_begins(request: u32, path: &[u8]) -> Vec<u8> {
 fn follow(mount: &Mount, base: TreePath, digests: bool, wake: &Wake) -> Result<Follow, FileError> {
     let changes = mount.changes.as_ref();
     let changes = changes.ok_or_else(|| FileError::new(Code::Invalid, "this folder is not watched"))?;
-    match kind_of(&*mount.folder, &base) {
+    match mount.folder.kind(&base) {
         Ok(Kind::Directory) => {}
         Err(error) if error.code == Code::NotFound => {}
         Ok(_) => return Err(FileError::new(Code::Invalid, "only directories can be followed")),

@@ -78,6 +78,11 @@ pub struct Report {
     pub failed: Vec<(String, FileError)>,
 }
 
+/// A path as text; octets that are no UTF-8 are replaced.
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
 /// Tells what becomes of a transfer, and keeps the report.
 struct Reporter {
     events: Sender<Event>,
@@ -94,7 +99,7 @@ impl Reporter {
     }
 
     fn fail(&mut self, name: &[u8], error: FileError) {
-        let path = String::from_utf8_lossy(name).into_owned();
+        let path = shown(name);
         self.report.failed.push((path.clone(), error.clone()));
         self.tell(Event::Failed { path, error });
     }

@@ -1,7 +1,7 @@
 //! The client's side towards a server that does not know the extensions: subscriptions of RFC 35.
 //!
 //! A session begins with OHAI, again after each loss of the connection. When the server has answered, each followed
-//! path is subscribed to, with RESYNC and the digests of what is here.
+//! path is subscribed to, with RESYNC and the digests of the client's files.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ impl PlainRequester {
         std::mem::take(&mut self.operations).values_mut().for_each(|follow| follow.abort(error()));
     }
 
-    /// Hashes the next piece of what is here. False: nothing is left to do.
+    /// Hashes the next piece of the client's files. False: all are hashed.
     pub fn work(&mut self) -> bool {
         let Some(follow) = self.operations.values_mut().find(|follow| follow.is_preparing()) else {
             return false;

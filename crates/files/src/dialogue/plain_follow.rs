@@ -1,19 +1,19 @@
 //! A path that is followed at a server without the extensions.
 //!
-//! Files come as content only: no size, no time and no digest. So a file is whole when the server says so, and what is
-//! here is compared by SHA-1.
+//! Files come as content only: no size, no time and no digest. So a file is whole when the server says so, and the
+//! server compares the client's files by SHA-1.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::cache::{FileHasher, to_hex};
 use super::walk::{Found, Walk};
-use super::{Event, Reporter};
+use super::{Event, Reporter, shown};
 use crate::error::{Code, Error, FileError};
 use crate::rules::Existing;
-use crate::transfer::filter::Selection;
 use crate::transfer::incoming::part_name;
 use crate::transfer::place::{Place, make_directory};
+use crate::transfer::selection::Selection;
 use crate::tree::{Directory, Folder, Kind, Source, Target, TreePath, is_part};
 use crate::wire::{Change, Cheezburger, Entries, HashWriter, Message};
 
@@ -55,7 +55,7 @@ struct ArrivingFile {
 }
 
 impl PlainFollow {
-    /// `path`: with a slash at its end, what is below it goes to the place; without, it goes there by its name. Error:
+    /// `path`: with a slash at its end, its content goes to the place; without, it goes there by its name. Error:
     /// the directory cannot be made.
     pub(super) fn new(
         path: &[u8],
@@ -83,7 +83,7 @@ impl PlainFollow {
         self.preparation = Some(Preparation { walk, hashed, cache, names });
     }
 
-    /// Hashes the next piece of what is here. Returns the subscription when all is hashed.
+    /// Hashes the next piece of the client's files. Returns the subscription when all are hashed.
     pub fn prepare(&mut self) -> Option<Vec<u8>> {
         let preparation = self.preparation.as_mut()?;
         if preparation.step(&*self.folder, &self.selection) {
@@ -303,20 +303,11 @@ impl Preparation {
         };
         if let Ok(path) = TreePath::parse(path)
             && !selection.filter.excludes(&path, false)
-            && let Ok(source) = open(folder, &path)
+            && let Ok(source) = folder.open(&path)
             && let Ok(attributes) = source.attributes()
         {
             self.hashed = Some((path, source, attributes.size, FileHasher::default()));
         }
         true
     }
-}
-
-fn open(folder: &dyn Folder, path: &TreePath) -> Result<Box<dyn Source>, FileError> {
-    let (parent, name) = path.split_last().ok_or_else(|| FileError::new(Code::NotPlain, "a directory"))?;
-    folder.directory(&parent)?.open(name)
-}
-
-fn shown(filename: &[u8]) -> String {
-    String::from_utf8_lossy(filename).into_owned()
 }

@@ -14,7 +14,7 @@ use super::mounts::{Mounts, Scope};
 use super::pushed_file::{Pushed, PushedFile};
 use super::walk::{Found, Walk};
 use crate::error::{Code, FileError};
-use crate::tree::{Kind, Source, Tag, TreePath, is_part};
+use crate::tree::{Kind, Tag, TreePath, is_part};
 use crate::wire::{Change, Cheezburger, Entries, Hash, Message};
 
 /// The most subscriptions of a client.
@@ -173,7 +173,7 @@ impl Push {
             Pushed::Changed => {
                 let (path, end) = (file.path.clone(), file.end(sequence));
                 let has_begun = file.has_begun();
-                match self.open(&path).and_then(|source| file.begin_again(source)) {
+                match self.scope.mount.folder.open(&path).and_then(|source| file.begin_again(source)) {
                     Ok(file) => {
                         self.file = Some(file);
                         None
@@ -207,14 +207,7 @@ impl Push {
         if self.scope.hides(&path) || below.split(|octet| *octet == b'/').any(is_part) {
             return None;
         }
-        let kind = match path.split_last() {
-            None => Ok(Kind::Directory),
-            Some((parent, name)) => {
-                let directory = self.scope.mount.folder.directory(&parent);
-                directory.and_then(|directory| directory.attributes(name)).map(|found| found.kind)
-            }
-        };
-        match kind {
+        match self.scope.mount.folder.kind(&path) {
             Ok(Kind::File) => self.begin(path),
             Ok(Kind::Directory) => self.begin_listing(path, from),
             Ok(Kind::Link) => return Some(path),
@@ -254,19 +247,13 @@ impl Push {
         true
     }
 
-    fn open(&self, path: &TreePath) -> Result<Box<dyn Source>, FileError> {
-        let (parent, name) =
-            path.split_last().ok_or_else(|| FileError::new(Code::NotPlain, "a directory"))?;
-        self.scope.mount.folder.directory(&parent)?.open(name)
-    }
-
     /// Begins to send a file. What cannot be opened is left out.
     fn begin(&mut self, path: TreePath) {
-        let Ok(source) = self.open(&path) else { return };
+        let Ok(source) = self.scope.mount.folder.open(&path) else { return };
         let filename = self.scope.filename_of(&path);
         let known = self.cache.take(&filename);
         if let Ok(file) = PushedFile::new(path, filename, source, known)
-            && self.sent.get(&digest_of(&file.path)) != Some(&file.tag())
+            && self.sent.get(&file.path.digest()) != Some(&file.tag())
         {
             self.file = Some(file);
         }
@@ -277,11 +264,11 @@ impl Push {
         if self.sent.len() == SENT_MAX {
             self.sent.clear();
         }
-        self.sent.insert(digest_of(path), tag);
+        self.sent.insert(path.digest(), tag);
     }
 
     fn removal(&mut self, path: &TreePath, sequence: u64) -> Step {
-        if self.sent.remove(&digest_of(path)).is_none() {
+        if self.sent.remove(&path.digest()).is_none() {
             // It may be a directory, whose files are gone with it.
             self.sent.clear();
         }
@@ -290,12 +277,6 @@ impl Push {
         let burger = Cheezburger { operation: Change::Delete, ..burger };
         Step::Content(Message::Cheezburger(burger).to_frame().into(), 0)
     }
-}
-
-fn digest_of(path: &TreePath) -> [u8; 16] {
-    let mut digest = [0; 16];
-    digest.copy_from_slice(&blake3::hash(path.as_bytes()).as_bytes()[..16]);
-    digest
 }
 
 #[cfg(test)]

@@ -32,6 +32,14 @@ impl Default for Limits {
     }
 }
 
+/// A request that has not ended.
+#[derive(Clone, Copy)]
+struct OpenRequest {
+    operation: u64,
+    /// It ends when its operation does, and takes no place of others.
+    lasts: bool,
+}
+
 /// Requests, operations and credit.
 pub struct Requester {
     limits: Limits,
@@ -41,8 +49,8 @@ pub struct Requester {
     /// When the round trip's measurement began, if it has not ended.
     pinged_at: Option<Instant>,
     operations: BTreeMap<u64, Box<dyn Operation>>,
-    /// The requests that have not ended: the operation of each, and whether it lasts as long as that wants.
-    requests: HashMap<u32, (u64, bool)>,
+    /// The requests that have not ended.
+    requests: HashMap<u32, OpenRequest>,
     last_request: u32,
     /// Requests that are not sent yet, and their operations.
     waiting: VecDeque<(u64, Request)>,
@@ -118,7 +126,7 @@ impl Requester {
     }
 
     pub fn cancel(&mut self, operation: u64) {
-        let own = self.requests.iter().filter(|(_, of)| of.0 == operation).map(|(number, _)| *number);
+        let own = self.requests.iter().filter(|(_, of)| of.operation == operation).map(|(number, _)| *number);
         own.collect::<Vec<u32>>().into_iter().for_each(|number| self.cancel_request(number));
         let settled = self.operations.remove(&operation).map_or(0, |mut what| what.abort(Error::Cancelled));
         self.give_back(settled);
@@ -168,7 +176,7 @@ impl Requester {
     /// Returns the octets that are settled; None: it replies to nothing.
     fn on_reply(&mut self, reply: &Reply<'_>) -> Option<u64> {
         let number = reply.headers.request?;
-        let (operation, _) = self.requests.get(&number).copied()?;
+        let OpenRequest { operation, .. } = self.requests.get(&number).copied()?;
         if reply.headers.form == Form::End {
             self.requests.remove(&number);
         }
@@ -199,14 +207,14 @@ impl Requester {
 
     /// Sends requests as far as the other side may have them at once.
     fn send_requests(&mut self) {
-        while self.is_open && self.requests.values().filter(|(_, lasts)| !lasts).count() < REQUESTS_MAX {
+        while self.is_open && self.requests.values().filter(|of| !of.lasts).count() < REQUESTS_MAX {
             let Some((operation, mut request)) = self.waiting.pop_front() else { return };
             if !self.operations.contains_key(&operation) {
                 continue;
             }
             (request.number, request.chunk) = (self.next_number(), self.limits.chunk);
             let lasts = matches!(request.mode, Mode::Follow | Mode::Upload);
-            self.requests.insert(request.number, (operation, lasts));
+            self.requests.insert(request.number, OpenRequest { operation, lasts });
             self.frames.push(request.to_frame());
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::mpsc::Sender;
 
 use super::operation::{Asks, Operation, Reply};
-use super::{Event, Report, Reporter};
+use super::{Event, Report, Reporter, shown};
 use crate::error::Error;
 use crate::rules::Rules;
 use crate::wire::{Change, Form, Mode, Request};
@@ -34,7 +34,7 @@ impl Operation for Upload {
 
     fn on_reply(&mut self, reply: &Reply<'_>, _: &mut Asks) -> u64 {
         let removal = reply.burger.operation == Change::Delete;
-        let path = || String::from_utf8_lossy(reply.burger.filename).into_owned();
+        let path = || shown(reply.burger.filename);
         match reply.headers.form {
             Form::Planned => self.reporter.tell(Event::Planned { path: path(), removal }),
             Form::Data if removal => self.reporter.tell(Event::Removed { path: path(), here: true }),

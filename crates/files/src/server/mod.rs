@@ -3,29 +3,25 @@
 //! Each client has a session. A session with something to do stands in a queue, and a worker lets it send one chunk;
 //! then it goes to the end of the queue. So clients take turns, and a slow disk holds up one worker at most.
 
-mod admission;
+mod builder;
 mod session;
 mod watch;
 
 use std::collections::{HashMap, VecDeque};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pinnace_crypto::{KeyPair, PublicKey, SecretBytes};
-use pinnace_engine::{Body, Context, Frame, Outgoing, PollTarget, Socket, SocketType};
+use pinnace_engine::{Body, Context, Frame, Outgoing, Socket};
 use pinnace_eventloop::{Doorbell, EventLoop, Next, Task};
 
-use crate::access::{Access, Credential, Right};
+use crate::access::Access;
 use crate::dialogue::changes::Wake;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::provider::{Outlet, Turn};
-use crate::error::Error;
-use crate::transfer::filter::PART_AGE;
-use crate::tree::disk::DiskFolder;
 use crate::wire::Message;
+pub use builder::ServerBuilder;
 use session::Session;
 use watch::Watchers;
 
@@ -39,27 +35,11 @@ const FRAMES: usize = 64;
 const UNSENT_MAX: u64 = 128 << 20;
 /// How often a session tries again whose connection has no room.
 const RETRY: Duration = Duration::from_millis(2);
-/// How long a file that is followed may not have been written.
-const QUIET: Duration = Duration::from_secs(1);
-/// How often folders are listed again that cannot be watched.
-const RESCAN: Duration = Duration::from_secs(10);
 /// Frames that are received in one turn of the loop.
 const TURN: usize = 256;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Settings of a server.
-pub struct ServerBuilder {
-    mounts: Mounts,
-    endpoints: Vec<String>,
-    workers: usize,
-    quiet: Duration,
-    rescan: Duration,
-    part_age: Duration,
-    high_water_mark: u32,
-    access: Access,
 }
 
 /// A running server; it ends when this is dropped.
@@ -74,176 +54,9 @@ pub struct Server {
     _context: Context,
 }
 
-impl ServerBuilder {
-    /// Serves a folder of this host below a virtual path such as `/data`. Errors: the folder cannot be opened, or
-    /// the path is invalid or has a folder.
-    pub fn folder(self, alias: &str, path: &Path) -> Result<ServerBuilder, Error> {
-        self.disk_folder(alias, path, false)
-    }
-
-    /// As `folder`, and clients may upload to it.
-    pub fn writable_folder(self, alias: &str, path: &Path) -> Result<ServerBuilder, Error> {
-        self.disk_folder(alias, path, true)
-    }
-
-    fn disk_folder(mut self, alias: &str, path: &Path, is_writable: bool) -> Result<ServerBuilder, Error> {
-        let folder = DiskFolder::open(path).map(Arc::new);
-        let added = folder.and_then(|folder| self.mounts.add(alias.as_bytes(), folder, is_writable));
-        added.map_err(|error| Error::File { path: path.display().to_string(), error })?;
-        Ok(self)
-    }
-
-    /// Listens at an endpoint.
-    pub fn bind(mut self, endpoint: &str) -> ServerBuilder {
-        self.endpoints.push(endpoint.to_owned());
-        self
-    }
-
-    /// How many threads read files.
-    pub fn workers(mut self, count: usize) -> ServerBuilder {
-        self.workers = count.max(1);
-        self
-    }
-
-    /// Secures all connections by CURVE with these keys. Without `user_by_key`, every client that knows the public key
-    /// is admitted.
-    pub fn curve(mut self, keys: &KeyPair) -> ServerBuilder {
-        self.access.keys = Some(keys.clone());
-        self
-    }
-
-    /// Admits the user with this CURVE key, and others only if they are added too.
-    pub fn user_by_key(mut self, name: &str, key: &PublicKey) -> ServerBuilder {
-        self.access.users.push((name.to_owned(), Credential::Key(*key)));
-        self
-    }
-
-    /// Admits a user with a password (PLAIN: it is sent in clear), and others only if they are added too.
-    pub fn user_by_password(mut self, name: &str, password: &str) -> ServerBuilder {
-        let password = SecretBytes::from(password.as_bytes());
-        self.access.users.push((name.to_owned(), Credential::Password(password)));
-        self
-    }
-
-    /// Gives a user, or [`ANYBODY`](crate::access::ANYBODY), a right to a virtual path and all below it. Without any
-    /// grant every client may do everything; with the first one, nobody has a right that was not granted.
-    pub fn grant(mut self, user: &str, path: &str, right: Right) -> ServerBuilder {
-        self.access.grant(user, path, right);
-        self
-    }
-
-    /// Serves only clients that name the same domain, and with extensions of FILEMQ. It protects from mistakes, such as
-    /// test data that goes to production, and not from attackers.
-    pub fn domain(mut self, name: &str) -> ServerBuilder {
-        name.clone_into(&mut self.access.domain);
-        self
-    }
-
-    /// Clients that follow a path are told of a file when its writer closes it, or when it was not written for this
-    /// time [default: 1 s].
-    pub fn quiet(mut self, time: Duration) -> ServerBuilder {
-        self.quiet = time;
-        self
-    }
-
-    /// How often everything is listed again for clients that follow a path if the system watches no more directories
-    /// [default: 10 s].
-    pub fn rescan(mut self, interval: Duration) -> ServerBuilder {
-        self.rescan = interval.max(Duration::from_millis(10));
-        self
-    }
-
-    /// The most frames that wait for each client, in each direction (ZMQ_SNDHWM and ZMQ_RCVHWM) [default: no limit].
-    /// Credit limits what is under way; a low mark costs time and loses nothing.
-    pub fn high_water_mark(mut self, frames: u32) -> ServerBuilder {
-        self.high_water_mark = frames;
-        self
-    }
-
-    /// How long the parts of uploads that ended early are kept [default: 14 days]. Older ones are removed from the
-    /// directories that an upload fills.
-    pub fn part_age(mut self, age: Duration) -> ServerBuilder {
-        self.part_age = age;
-        self
-    }
-
-    /// Starts the server. Errors: those of bind; Users, they have keys and passwords, or keys without `curve`.
-    pub fn start(self) -> Result<Server, Error> {
-        let access = Arc::new(self.access);
-        let by = (access.keys.is_some(), access.has_keys(), access.has_passwords());
-        if matches!(by, (true, _, true) | (false, true, _)) {
-            return Err(Error::Users);
-        }
-        let context = Context::new()?;
-        let events = EventLoop::start("files-server")?;
-        let socket = context.socket(SocketType::Router)?;
-        socket.configure(|options| {
-            options.linger = Some(Duration::ZERO);
-            // Credit limits what is under way; these limit peers that ignore it.
-            (options.sndhwm, options.rcvhwm) = (self.high_water_mark, self.high_water_mark);
-            (options.snd_bytes, options.rcv_bytes) = (UNSENT_MAX, FRAME_MAX);
-            options.maxmsgsize = Some(FRAME_MAX);
-            (options.router_mandatory, options.router_handover) = (true, true);
-            options.heartbeat_ivl = Duration::from_secs(5);
-            match &access.keys {
-                Some(keys) => options.security.be_curve_server(keys),
-                None if access.has_passwords() => options.security.be_plain_server(),
-                None => {}
-            }
-            // The session of a client whose connection is lost ends as if it had taken leave.
-            options.disconnect_msg = Some(Message::Kthxbai.to_frame());
-        })?;
-        if access.keys.is_some() || access.has_passwords() {
-            admission::start(&context, access.clone())?;
-        }
-        let mut endpoints = Vec::new();
-        for endpoint in &self.endpoints {
-            socket.bind(endpoint)?;
-            endpoints.push(socket.last_endpoint()?);
-        }
-        let slot = events.slot();
-        slot.interest().add(PollTarget::Socket(socket), ())?;
-        let watchers = Watchers::default();
-        let mut mounts = self.mounts;
-        mounts.watch(|folder| watchers.changes_of(folder, self.quiet, self.rescan));
-        let core = Arc::new_cyclic(|own| Core {
-            own: own.clone(),
-            socket,
-            mounts,
-            access,
-            part_age: self.part_age,
-            sessions: Mutex::default(),
-            runnable: Mutex::default(),
-            wake: Condvar::new(),
-            blocked: Mutex::default(),
-            doorbell: slot.doorbell(),
-            sent: AtomicU64::new(0),
-        });
-        let workers = (0..self.workers).map(|number| {
-            let core = core.clone();
-            let work = move || core.work();
-            pinnace_sys::thread::start(&format!("files-{number}"), work)
-                .map_err(|_| Error::Socket(pinnace_engine::Error::NoMemory))
-        });
-        let workers = workers.collect::<Result<Vec<_>, _>>()?;
-        let task = Some(slot.run(Receiver { core: core.clone(), retry_at: None }));
-        Ok(Server { endpoints, core, workers, watchers, task, _events: events, _context: context })
-    }
-}
-
 impl Server {
     pub fn builder() -> ServerBuilder {
-        let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 16);
-        ServerBuilder {
-            mounts: Mounts::default(),
-            endpoints: Vec::new(),
-            workers,
-            quiet: QUIET,
-            rescan: RESCAN,
-            part_age: PART_AGE,
-            high_water_mark: 0,
-            access: Access::default(),
-        }
+        ServerBuilder::new()
     }
 
     /// Where it listens, with the ports that the system chose.
@@ -402,6 +215,12 @@ impl Core {
         self.schedule(client);
     }
 
+    fn refuse_own_id(&self, id: &[u8]) {
+        let reason = Message::Srsly { reason: b"users have no routing ids of their own" };
+        // Without room the client learns nothing, and is not served either.
+        let _ = Connection { socket: self.socket, id }.send(reason.to_frame().into());
+    }
+
     /// `user`: the name of the client's user, if it was admitted by one.
     fn on_frame(&self, id: Vec<u8>, user: Option<&[u8]>, frame: Body) {
         // Held until the frame is in the inbox, so that the session does not end before.
@@ -464,9 +283,15 @@ impl Task for Receiver {
             let mut frames: Vec<Body> = Vec::with_capacity(2);
             let received = self.core.socket.recv_message(false, &mut |frame| frames.push(taken(frame)));
             let Ok(received) = received else { return };
-            let user = received.about.as_deref().and_then(|about| about.get(admission::USER_ID));
+            let property = |name| received.about.as_deref().and_then(|about| about.get(name));
+            let user = property("User-Id");
             let mut frames = frames.into_iter();
             if let (Some(id), Some(frame), None) = (frames.next(), frames.next(), frames.next()) {
+                // Another user could take over a session by its id.
+                if user.is_some() && property("Routing-Id").is_some_and(|own| !own.is_empty()) {
+                    self.core.refuse_own_id(&id);
+                    continue;
+                }
                 self.core.on_frame(id.to_vec(), user, frame);
             }
         }

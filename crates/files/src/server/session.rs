@@ -14,8 +14,8 @@ use crate::dialogue::mounts::Mounts;
 use crate::dialogue::provider::{Outlet, Provider, Turn, failure, reply};
 use crate::dialogue::requester::{Limits, Requester};
 use crate::error::{Code, FileError};
-use crate::transfer::filter::Selection;
 use crate::transfer::place::Place;
+use crate::transfer::selection::Selection;
 use crate::wire::{Change, Cheezburger, DecodeError, Form, Hash, Headers, Message, Mode, Request};
 
 /// The state of the dialogue with a client.

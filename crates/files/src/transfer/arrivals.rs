@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::comparison::{COMPARED, Comparison};
 use super::digest::{BLOCK, Digest};
-use super::filter::Selection;
 use super::incoming::{Announced, IncomingFile, Part, has_part};
 use super::place::{Place, Placed, TreeTarget};
+use super::selection::Selection;
 use crate::error::{Code, FileError};
 use crate::tree::{Attributes, Directory, Kind, TreePath};
 use crate::wire::{Cheezburger, Entries, Entry, Headers};
@@ -19,7 +19,7 @@ const ATTEMPTS: u32 = 3;
 pub struct Arrivals {
     /// The path of the request, without a slash at its end.
     path: Vec<u8>,
-    /// The name of a directory that goes below the place, and not only what is in it.
+    /// The name by which a directory goes below the place. None: only its content goes there.
     own_name: Option<Vec<u8>>,
     place: Place,
     selection: Arc<Selection>,
@@ -28,7 +28,7 @@ pub struct Arrivals {
     current: HashMap<Vec<u8>, Current>,
     /// Files of which a part was asked for.
     prepared: HashMap<Vec<u8>, Current>,
-    /// Files that are compared with what is here.
+    /// Files that are compared with those here.
     compared: HashMap<Vec<u8>, Comparison>,
 }
 
@@ -74,8 +74,8 @@ pub enum News {
 }
 
 impl Arrivals {
-    /// `path`: with a slash at its end, what is in the directory goes to the place; without, the directory goes there
-    /// by its name.
+    /// `path`: with a slash at its end, the directory's content goes to the place; without, the directory goes there by
+    /// its name.
     pub fn new(path: &[u8], place: Place, selection: Selection) -> Arrivals {
         let (tree, current, prepared, compared) = Default::default();
         let own_name = path.rsplit(|octet| *octet == b'/').next().filter(|name| !name.is_empty());
@@ -254,7 +254,7 @@ impl Arrivals {
         Wanted::Parts { filename, ranges, tag }
     }
 
-    /// What to ask for of a file that differs from what is here. `size`: the sender's, if it is known.
+    /// Which parts to ask for of a file that differs from the one here. `size`: the sender's, if it is known.
     pub fn want(&mut self, filename: &[u8], size: Option<u64>) -> Result<Wanted, FileError> {
         let size = size.unwrap_or(u64::MAX);
         if size <= BLOCK {
@@ -318,7 +318,7 @@ impl Arrivals {
         directory.attributes(&name).ok().filter(|own| own.kind == Kind::File)
     }
 
-    /// Returns true if a file of the source takes the place of what is here.
+    /// Returns true if the source's file replaces the one here.
     pub fn replaces(&mut self, filename: &[u8], size: u64, mtime_ns: i64) -> bool {
         let own = self.known(filename);
         let entry =

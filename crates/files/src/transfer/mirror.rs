@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::filter::Filter;
+use super::selection::Filter;
 use crate::error::{Code, FileError};
 use crate::rules::Deletion;
 use crate::tree::{Directory, Folder, Kind, TreePath, is_part};
 
-/// The names that the source has, and what is removed by them.
+/// Collects the names of the source, and removes the others.
 pub struct Mirror {
     deletion: Deletion,
     listing: Option<ListedNames>,
@@ -16,7 +16,7 @@ pub struct Mirror {
 /// A listing of a directory that is under way.
 struct ListedNames {
     base: TreePath,
-    /// Names are kept as digests, so that each takes the same memory.
+    /// As digests.
     names: HashSet<[u8; 16]>,
     /// Names are missing.
     is_incomplete: bool,
@@ -32,17 +32,17 @@ impl Mirror {
         self.listing = Some(ListedNames { base, names: HashSet::new(), is_incomplete: false });
     }
 
-    /// The source has a name.
-    pub fn add(&mut self, name: &[u8]) {
+    /// The source has a path.
+    pub fn add(&mut self, path: &TreePath) {
         if let Some(listing) = &mut self.listing {
-            listing.names.insert(digest_of(name));
+            listing.names.insert(path.digest());
         }
     }
 
     /// A path failed. If it is not listed yet, it is not known what the source has.
     pub fn miss(&mut self, path: &TreePath) {
         if let Some(listing) = &mut self.listing {
-            listing.is_incomplete |= !listing.names.contains(&digest_of(path.as_bytes()));
+            listing.is_incomplete |= !listing.names.contains(&path.digest());
         }
     }
 
@@ -84,12 +84,6 @@ impl Mirror {
     }
 }
 
-fn digest_of(name: &[u8]) -> [u8; 16] {
-    let mut digest = [0; 16];
-    digest.copy_from_slice(&blake3::hash(name).as_bytes()[..16]);
-    digest
-}
-
 /// A search for names that the source does not have.
 struct Search<'a> {
     filter: &'a Filter,
@@ -111,7 +105,7 @@ impl Search<'_> {
             if is_part(&name) || self.filter.excludes(&below, is_directory) {
                 continue;
             }
-            let is_listed = self.names.contains(&digest_of(below.as_bytes()));
+            let is_listed = self.names.contains(&below.digest());
             self.count += u64::from(!is_listed);
             if is_directory {
                 let found = self.unlisted.len();
@@ -128,7 +122,7 @@ impl Search<'_> {
     }
 }
 
-/// Removes a path with all below it, but what is left out of the transfer. Returns true if it is gone by that.
+/// Removes a path with all below it, except names that the rules leave out. Returns true if the path is gone.
 pub fn remove(folder: &dyn Folder, filter: &Filter, path: &TreePath) -> Result<bool, FileError> {
     let Some((parent, name)) = path.split_last() else {
         return Err(FileError::new(Code::Denied, "the folder itself is not removed"));

@@ -9,15 +9,15 @@
 //! | `comparison` | the blocks of a file that are here already |
 //! | `arrivals` | the files of a request that arrive |
 //! | `place` | where these go |
-//! | `filter` | which names are left out |
-//! | `mirror` | what is removed because the source does not have it |
+//! | `selection` | the rules, as they are applied: which names are left out, which files are replaced |
+//! | `mirror` | removes names that the source does not have |
 
 pub mod arrivals;
 pub mod comparison;
 pub mod digest;
-pub mod filter;
 pub mod incoming;
 pub mod mirror;
 pub mod outgoing;
 pub mod place;
+pub mod selection;
 pub mod sidecar;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::digest::{Digest, digest_of};
-use super::filter::Selection;
 use super::incoming::part_name;
 use super::mirror::{self, Mirror};
+use super::selection::Selection;
 use crate::error::{Code, FileError};
 use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
@@ -156,7 +156,7 @@ impl TreeTarget {
             return Ok(Placed::Same);
         }
         if let Some(mirror) = &mut self.mirror {
-            mirror.add(path.as_bytes());
+            mirror.add(&path);
         }
         let (parent, name) = split(&path)?;
         let (selection, is_dry) = (self.selection.clone(), self.selection.rules.dry_run);

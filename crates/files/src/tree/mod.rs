@@ -10,7 +10,7 @@ mod watch;
 
 pub use path::{DEPTH_MAX, TreePath};
 
-use crate::error::FileError;
+use crate::error::{Code, FileError};
 pub use crate::wire::Kind;
 
 /// What is known of a name without opening it.
@@ -106,9 +106,26 @@ pub trait Folder: Send + Sync {
     /// Gives a file or directory another path, and replaces the file that had it.
     fn rename(&self, from: &TreePath, to: &TreePath) -> Result<(), FileError>;
 
-    /// Gives hints of what changes in it, from when this returns until the watch is dropped. Error: Limit, the system
+    /// Watches the folder, and calls `hint` for each change until the watch is dropped. Error: Limit, the system
     /// watches no more directories; Invalid, this folder cannot be watched.
     fn watch(&self, hint: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError>;
+}
+
+impl dyn Folder + '_ {
+    /// Opens a file below the folder.
+    pub fn open(&self, path: &TreePath) -> Result<Box<dyn Source>, FileError> {
+        let (parent, name) =
+            path.split_last().ok_or_else(|| FileError::new(Code::NotPlain, "a directory"))?;
+        self.directory(&parent)?.open(name)
+    }
+
+    /// The kind of a path below the folder, or of the folder itself.
+    pub fn kind(&self, path: &TreePath) -> Result<Kind, FileError> {
+        match path.split_last() {
+            Some((parent, name)) => Ok(self.directory(&parent)?.attributes(name)?.kind),
+            None => Ok(Kind::Directory),
+        }
+    }
 }
 
 /// A hint that a path has changed. What it is now is to be looked up.

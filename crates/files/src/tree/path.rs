@@ -48,6 +48,13 @@ impl TreePath {
         self.0.is_empty()
     }
 
+    /// A digest by which large sets of paths are kept, so that each takes the same memory.
+    pub fn digest(&self) -> [u8; 16] {
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&blake3::hash(&self.0).as_bytes()[..16]);
+        digest
+    }
+
     /// Returns true if it is `other`, or below it.
     pub fn is_below(&self, other: &TreePath) -> bool {
         match self.0.strip_prefix(&other.0[..]) {

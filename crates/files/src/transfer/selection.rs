@@ -29,8 +29,8 @@ impl Selection {
         Ok(Selection { filter: Filter::new(&rules.filter)?, rules, part_age })
     }
 
-    /// Returns true if a file of the source takes the place of what is here. `own_digest` is called if contents are to
-    /// be compared.
+    /// Returns true if the source's file replaces the one here. `own_digest` computes the digest of that one; it is
+    /// called if contents are compared.
     pub fn replaces(
         &self,
         own: Option<&Attributes>,
