@@ -231,8 +231,14 @@ impl TreeTarget {
         let (parent, name) = split(&path)?;
         let directory = self.directory_of(parent)?;
         let part = part_name(name);
-        let target = directory.create(&part)?;
-        target.set_len(0)?;
+        let target = match directory.create_new(&part)? {
+            Some(target) => target,
+            None => {
+                let target = directory.create(&part)?;
+                target.set_len(0)?;
+                target
+            }
+        };
         target.write(0, content)?;
         target.set_attributes(entry.mtime_ns, entry.mode & 0o777)?;
         if fsync {
