@@ -1,10 +1,10 @@
 //! Fetches a file or a tree.
 
 use std::collections::HashMap;
-use std::sync::mpsc::Sender;
 
+use super::Event;
+use super::events::{EventSender, Reporter};
 use super::operation::{Asks, Operation, Reply};
-use super::{Event, Reporter};
 use crate::error::{Code, Error, FileError};
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
 use crate::transfer::digest::Digest;
@@ -45,7 +45,7 @@ pub struct Fetch {
 impl Fetch {
     /// `path`: with a slash at its end, what is in the directory goes to the place; without, the directory goes there
     /// by its name.
-    pub fn new(path: &[u8], place: Place, selection: Selection, events: Sender<Event>) -> Fetch {
+    pub fn new(path: &[u8], place: Place, selection: Selection, events: EventSender) -> Fetch {
         let (follows, is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
         let (path, is_dry) = (path.to_vec(), selection.rules.dry_run);
         let (arrivals, reporter) = (Arrivals::new(&path, place, selection), Reporter::new(events));
@@ -65,7 +65,7 @@ impl Fetch {
     }
 
     /// As `new`, for a directory that is followed until the fetch is cancelled.
-    pub fn following(path: &[u8], place: Place, selection: Selection, events: Sender<Event>) -> Fetch {
+    pub fn following(path: &[u8], place: Place, selection: Selection, events: EventSender) -> Fetch {
         Fetch { follows: true, ..Fetch::new(path, place, selection, events) }
     }
 
@@ -134,7 +134,7 @@ impl Fetch {
         Ok(())
     }
 
-    fn plan(&self, filename: &[u8], removal: bool) {
+    fn plan(&mut self, filename: &[u8], removal: bool) {
         self.reporter.tell(Event::Planned { path: shown(filename), removal });
     }
 
@@ -179,7 +179,10 @@ impl Fetch {
         for entry in Entries::of_list(chunk) {
             let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
             match self.arrivals.place_entry(&entry) {
-                Ok((None, true)) if self.is_dry => self.plan(&self.arrivals.filename_of(entry.name), false),
+                Ok((None, true)) if self.is_dry => {
+                    let filename = self.arrivals.filename_of(entry.name);
+                    self.plan(&filename, false);
+                }
                 Ok((None, _)) => {}
                 Ok((Some(Wanted::Whole), _)) => {
                     self.names_bytes += entry.name.len();
@@ -221,7 +224,7 @@ impl Fetch {
     /// All names are known.
     fn on_listed(&mut self) -> Result<(), FileError> {
         (self.is_listing, self.is_listed) = (false, true);
-        let (reporter, is_dry) = (&self.reporter, self.is_dry);
+        let (reporter, is_dry) = (&mut self.reporter, self.is_dry);
         self.arrivals.end_listing(|path| {
             let path = shown(path);
             reporter.tell(match is_dry {
@@ -317,6 +320,7 @@ impl Operation for Fetch {
         if self.open == 0 || (self.open == 1 && self.follows && !self.is_listing) {
             settled += self.rest();
         }
+        self.reporter.flush();
         settled
     }
 
@@ -328,6 +332,7 @@ impl Operation for Fetch {
         let settled = self.arrivals.unsettled();
         self.arrivals.reset();
         self.reporter.tell(Event::Aborted(error));
+        self.reporter.flush();
         settled
     }
 }

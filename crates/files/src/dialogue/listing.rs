@@ -1,9 +1,8 @@
 //! Lists the names below a path.
 
-use std::sync::mpsc::Sender;
-
+use super::events::{EventSender, Reporter};
 use super::operation::{Asks, Operation, Reply};
-use super::{Event, Report, Reporter};
+use super::{Event, Report};
 use crate::error::{Code, Error, FileError};
 use crate::tree::Kind;
 use crate::wire::{Entries, Form, Mode, Request};
@@ -32,7 +31,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    pub fn new(path: &[u8], events: Sender<Event>) -> Listing {
+    pub fn new(path: &[u8], events: EventSender) -> Listing {
         Listing { path: path.to_vec(), reporter: Reporter::new(events), is_over: false }
     }
 
@@ -78,6 +77,7 @@ impl Operation for Listing {
         if self.is_over {
             self.reporter.end();
         }
+        self.reporter.flush();
         reply.burger.chunk.len() as u64
     }
 
@@ -87,6 +87,7 @@ impl Operation for Listing {
 
     fn abort(&mut self, error: Error) -> u64 {
         self.reporter.tell(Event::Aborted(error));
+        self.reporter.flush();
         0
     }
 }

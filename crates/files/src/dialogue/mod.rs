@@ -9,9 +9,10 @@
 //! | `changes`, `follow` | what changes in a folder, and its subscribers; a request that tells changes |
 //! | `requester` | own requests, and the credit that is granted |
 //! | `operation` | what requests belong to; `fetch`, `listing`, `upload`: the kinds |
-//! | `window` | how much credit |
+//! | `window`, `events` | how much credit; what is told of an operation |
 
 pub mod changes;
+pub mod events;
 pub mod fetch;
 mod files;
 mod follow;
@@ -25,8 +26,6 @@ pub mod upload;
 mod values;
 mod walk;
 mod window;
-
-use std::sync::mpsc::Sender;
 
 use crate::error::FileError;
 use crate::transfer::digest::Digest;
@@ -68,32 +67,4 @@ pub struct Report {
     pub bytes: u64,
     /// Files that failed, and why.
     pub failed: Vec<(String, FileError)>,
-}
-
-/// Tells what becomes of a transfer, and keeps the report.
-struct Reporter {
-    events: Sender<Event>,
-    report: Report,
-}
-
-impl Reporter {
-    fn new(events: Sender<Event>) -> Reporter {
-        Reporter { events, report: Report::default() }
-    }
-
-    fn tell(&self, event: Event) {
-        let _ = self.events.send(event);
-    }
-
-    fn fail(&mut self, name: &[u8], error: FileError) {
-        let path = String::from_utf8_lossy(name).into_owned();
-        self.report.failed.push((path.clone(), error.clone()));
-        self.tell(Event::Failed { path, error });
-    }
-
-    /// The transfer is complete.
-    fn end(&mut self) {
-        let report = std::mem::take(&mut self.report);
-        self.tell(Event::Ended(report));
-    }
 }
