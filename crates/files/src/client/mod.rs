@@ -6,13 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use pinnace_crypto::{KeyPair, PublicKey, SecretBytes};
 use pinnace_engine::{Context, PollTarget, SocketType};
 use pinnace_eventloop::{EventLoop, Handle};
 
+use crate::dialogue::events::{EventSender, Events, Reporter};
 use crate::dialogue::fetch::Fetch;
 pub use crate::dialogue::listing::Listed;
 use crate::dialogue::listing::Listing;
@@ -205,9 +206,9 @@ impl Client {
         path: &str,
         place: Result<Place, FileError>,
         rules: Rules,
-        new: impl Fn(&[u8], Place, Selection, Sender<Event>) -> Fetch,
+        new: impl Fn(&[u8], Place, Selection, EventSender) -> Fetch,
     ) -> Transfer {
-        let (events, received) = channel();
+        let (events, received) = Events::channel();
         match place.and_then(|place| Ok((place, Selection::new(rules, self.part_age)?))) {
             Ok((place, selection)) => {
                 self.start(Box::new(new(path.as_bytes(), place, selection, events)), None, received)
@@ -231,7 +232,7 @@ impl Client {
             Ok(offered) => offered,
             Err(error) => return self.failed(&from.display().to_string(), error),
         };
-        let (events, received) = channel();
+        let (events, received) = Events::channel();
         let what = Box::new(Upload::new(path.as_bytes(), source.as_slice(), rules, events.clone()));
         self.start_as(number, what, Some(Offer { alias, folder, events }), received)
     }
@@ -239,7 +240,7 @@ impl Client {
     /// Lists the names below a path. In the report `files` counts all names. After a lost connection the names come
     /// again.
     pub fn list(&self, path: &str) -> Transfer {
-        let (events, received) = channel();
+        let (events, received) = Events::channel();
         self.start(Box::new(Listing::new(path.as_bytes(), events)), None, received)
     }
 
@@ -247,7 +248,7 @@ impl Client {
         self.dialogue.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn start(&self, what: Box<dyn Operation>, offer: Option<Offer>, events: Receiver<Event>) -> Transfer {
+    fn start(&self, what: Box<dyn Operation>, offer: Option<Offer>, events: Events) -> Transfer {
         self.start_as(self.next_operation(), what, offer, events)
     }
 
@@ -256,7 +257,7 @@ impl Client {
         operation: u64,
         what: Box<dyn Operation>,
         offer: Option<Offer>,
-        events: Receiver<Event>,
+        events: Events,
     ) -> Transfer {
         self.dialogue.task.send(Command::Start { operation, what, offer });
         Transfer { operation, events, dialogue: self.dialogue.clone() }
@@ -264,10 +265,10 @@ impl Client {
 
     /// A transfer that cannot begin.
     fn failed(&self, path: &str, error: FileError) -> Transfer {
-        let (events, received) = channel();
-        let failed = vec![(path.to_owned(), error.clone())];
-        let _ = events.send(Event::Failed { path: path.to_owned(), error });
-        let _ = events.send(Event::Ended(Report { failed, ..Report::default() }));
+        let (events, received) = Events::channel();
+        let mut reporter = Reporter::new(events);
+        reporter.fail(path.as_bytes(), error);
+        reporter.end();
         Transfer { operation: self.next_operation(), events: received, dialogue: self.dialogue.clone() }
     }
 }
@@ -289,19 +290,19 @@ fn offered(from: &Path, alias: &str) -> Result<(Arc<dyn Folder>, Vec<u8>), FileE
 /// A transfer that is under way.
 pub struct Transfer {
     operation: u64,
-    events: Receiver<Event>,
+    events: Events,
     dialogue: Arc<Dialogue>,
 }
 
 impl Transfer {
     /// Waits for the next event. None: the transfer is over.
     pub fn next_event(&self) -> Option<Event> {
-        self.events.recv().ok()
+        self.events.next()
     }
 
     /// As `next_event`, but waits at most `time`. Errors: Timeout; Disconnected, the transfer is over.
     pub fn next_event_within(&self, time: Duration) -> Result<Event, RecvTimeoutError> {
-        self.events.recv_timeout(time)
+        self.events.next_within(time)
     }
 
     /// Waits until the transfer is over. Errors: it was not completed. Files that failed are in the report.

@@ -1,13 +1,13 @@
 //! The client's thread: the connection to the server, and what goes over it.
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Body, Outgoing, Socket};
 use pinnace_eventloop::{Next, Task};
 
 use crate::dialogue::Event;
+use crate::dialogue::events::EventSender;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::operation::Operation;
 use crate::dialogue::plain::PlainRequester;
@@ -40,7 +40,7 @@ pub enum Command {
 pub struct Offer {
     pub alias: String,
     pub folder: Arc<dyn Folder>,
-    pub events: Sender<Event>,
+    pub events: EventSender,
 }
 
 /// Settings of a client.
@@ -248,7 +248,7 @@ impl ClientTask {
         let (requester, mounts, bytes) = (&self.requester, &mut self.mounts, self.provider.take_sent());
         self.offers.retain(|(operation, offer)| {
             if bytes > 0 {
-                let _ = offer.events.send(Event::Progress { bytes });
+                offer.events.tell(Event::Progress { bytes });
             }
             let is_open = requester.has(*operation);
             if !is_open {

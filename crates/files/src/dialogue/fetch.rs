@@ -1,11 +1,11 @@
 //! Fetches a file or a tree.
 
 use std::collections::HashMap;
-use std::sync::mpsc::Sender;
 
+use super::events::{EventSender, Reporter};
 use super::operation::{Asks, Operation, Reply};
 use super::plain_follow::PlainFollow;
-use super::{Event, Reporter, shown};
+use super::{Event, shown};
 use crate::error::{Code, Error, FileError};
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
 use crate::transfer::digest::Digest;
@@ -48,7 +48,7 @@ pub struct Fetch {
 impl Fetch {
     /// `path`: with a slash at its end, the directory's content goes to the place; without, the directory goes there by
     /// its name.
-    pub fn new(path: &[u8], place: Place, selection: Selection, events: Sender<Event>) -> Fetch {
+    pub fn new(path: &[u8], place: Place, selection: Selection, events: EventSender) -> Fetch {
         let (follows, is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
         let (path, is_dry, checksum) = (path.to_vec(), selection.rules.dry_run, selection.rules.checksum);
         let (arrivals, reporter) = (Arrivals::new(&path, place, selection), Reporter::new(events));
@@ -69,7 +69,7 @@ impl Fetch {
     }
 
     /// As `new`, for a directory that is followed until the fetch is cancelled.
-    pub fn following(path: &[u8], place: Place, selection: Selection, events: Sender<Event>) -> Fetch {
+    pub fn following(path: &[u8], place: Place, selection: Selection, events: EventSender) -> Fetch {
         Fetch { follows: true, ..Fetch::new(path, place, selection, events) }
     }
 
@@ -142,7 +142,7 @@ impl Fetch {
         Ok(())
     }
 
-    fn plan(&self, filename: &[u8], removal: bool) {
+    fn plan(&mut self, filename: &[u8], removal: bool) {
         self.reporter.tell(Event::Planned { path: shown(filename), removal });
     }
 
@@ -190,7 +190,10 @@ impl Fetch {
         for entry in Entries::of_list(chunk) {
             let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
             match self.arrivals.place_entry(&entry) {
-                Ok((None, true)) if self.is_dry => self.plan(&self.arrivals.filename_of(entry.name), false),
+                Ok((None, true)) if self.is_dry => {
+                    let filename = self.arrivals.filename_of(entry.name);
+                    self.plan(&filename, false);
+                }
                 Ok((None, _)) => {}
                 Ok((Some(Wanted::Whole), _)) => {
                     self.names_bytes += entry.name.len();

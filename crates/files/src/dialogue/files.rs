@@ -78,11 +78,9 @@ impl Files {
             Some((_, directory)) => directory,
             None => self.folder.directory(&parent)?,
         };
-        let source = directory.open(last);
+        let opened = directory.open(last);
         self.directory = Some((parent, directory));
-        let source = source?;
-        let attributes = source.attributes()?;
-        Ok((source, attributes))
+        opened
     }
 }
 

@@ -1,9 +1,8 @@
 //! Lists the names below a path.
 
-use std::sync::mpsc::Sender;
-
+use super::events::{EventSender, Reporter};
 use super::operation::{Asks, Operation, Reply};
-use super::{Event, Report, Reporter};
+use super::{Event, Report};
 use crate::error::{Code, Error, FileError};
 use crate::tree::Kind;
 use crate::wire::{Entries, Form, Mode, Request};
@@ -32,7 +31,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    pub fn new(path: &[u8], events: Sender<Event>) -> Listing {
+    pub fn new(path: &[u8], events: EventSender) -> Listing {
         Listing { path: path.to_vec(), reporter: Reporter::new(events), is_over: false }
     }
 

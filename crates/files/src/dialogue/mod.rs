@@ -12,10 +12,11 @@
 //! | `requester` | own requests, and the credit that is granted |
 //! | `operation` | what requests belong to; `fetch`, `listing`, `upload`: the kinds |
 //! | `plain`, `plain_follow` | towards a server without the extensions: subscriptions; one followed path |
-//! | `window` | how much credit |
+//! | `window`, `events` | how much credit; what is told of an operation |
 
 mod cache;
 pub mod changes;
+pub mod events;
 pub mod fetch;
 mod files;
 mod follow;
@@ -33,8 +34,6 @@ pub mod upload;
 mod values;
 mod walk;
 mod window;
-
-use std::sync::mpsc::Sender;
 
 use crate::error::FileError;
 use crate::transfer::digest::Digest;
@@ -68,6 +67,13 @@ pub enum Event {
     Aborted(crate::error::Error),
 }
 
+impl Event {
+    /// It changes what a program does next, so nobody is kept waiting for it.
+    fn is_urgent(&self) -> bool {
+        matches!(self, Event::Current | Event::Failed { .. } | Event::Ended(_) | Event::Aborted(_))
+    }
+}
+
 /// What a transfer has come to.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -81,32 +87,4 @@ pub struct Report {
 /// A path as text; octets that are no UTF-8 are replaced.
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
-}
-
-/// Tells what becomes of a transfer, and keeps the report.
-struct Reporter {
-    events: Sender<Event>,
-    report: Report,
-}
-
-impl Reporter {
-    fn new(events: Sender<Event>) -> Reporter {
-        Reporter { events, report: Report::default() }
-    }
-
-    fn tell(&self, event: Event) {
-        let _ = self.events.send(event);
-    }
-
-    fn fail(&mut self, name: &[u8], error: FileError) {
-        let path = shown(name);
-        self.report.failed.push((path.clone(), error.clone()));
-        self.tell(Event::Failed { path, error });
-    }
-
-    /// The transfer is complete.
-    fn end(&mut self) {
-        let report = std::mem::take(&mut self.report);
-        self.tell(Event::Ended(report));
-    }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::cache::{FileHasher, to_hex};
+use super::events::Reporter;
 use super::walk::{Found, Walk};
-use super::{Event, Reporter, shown};
+use super::{Event, shown};
 use crate::error::{Code, Error, FileError};
 use crate::rules::Existing;
 use crate::transfer::incoming::part_name;

@@ -1,9 +1,8 @@
 //! Uploads a file or a tree: offers it, and the other side fetches it.
 
-use std::sync::mpsc::Sender;
-
+use super::events::{EventSender, Reporter};
 use super::operation::{Asks, Operation, Reply};
-use super::{Event, Report, Reporter, shown};
+use super::{Event, Report, shown};
 use crate::error::Error;
 use crate::rules::Rules;
 use crate::wire::{Change, Form, Mode, Request};
@@ -19,7 +18,7 @@ pub struct Upload {
 }
 
 impl Upload {
-    pub fn new(path: &[u8], source: &[u8], rules: Rules, events: Sender<Event>) -> Upload {
+    pub fn new(path: &[u8], source: &[u8], rules: Rules, events: EventSender) -> Upload {
         let reporter = Reporter::new(events);
         Upload { path: path.to_vec(), source: source.to_vec(), rules, reporter, is_over: false }
     }

@@ -107,7 +107,7 @@ pub fn put(
     let attributes = directory.attributes(name)?;
     let target = match attributes.kind {
         Kind::Link => directory.read_link(name)?,
-        Kind::File if digest => digest_of(&*directory.open(name)?)?.to_vec(),
+        Kind::File if digest => digest_of(&*directory.open(name)?.0)?.to_vec(),
         _ => Vec::new(),
     };
     let entry = Entry {

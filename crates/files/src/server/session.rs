@@ -3,12 +3,12 @@
 //! A session is called with each frame of its client, and for a turn whenever it has something to send.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use crate::access::{Access, Right};
 use crate::dialogue::Event;
 use crate::dialogue::changes::Wake;
+use crate::dialogue::events::Events;
 use crate::dialogue::fetch::Fetch;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::provider::{Outlet, Provider, Turn, failure, reply};
@@ -30,7 +30,7 @@ pub struct Session {
     provider: Provider,
     requester: Requester,
     /// Uploads: the client's requests, and what becomes of them here.
-    uploads: Vec<(Request, Receiver<Event>)>,
+    uploads: Vec<(Request, Events)>,
 }
 
 impl Session {
@@ -134,7 +134,7 @@ impl Session {
         if !mount.is_writable {
             return Err(FileError::new(Code::Denied, "the folder is read-only"));
         }
-        let (events, received) = channel();
+        let (events, received) = Events::channel();
         let place = Place::At { folder: mount.folder.clone(), path };
         let selection = Selection::new(request.rules.clone(), self.part_age)?;
         let fetch = Fetch::new(&request.source, place, selection, events);
@@ -148,7 +148,7 @@ impl Session {
     fn tell_uploads(&mut self) {
         let provider = &mut self.provider;
         self.uploads.retain(|(request, events)| {
-            while let Ok(event) = events.try_recv() {
+            while let Some(event) = events.next_at_once() {
                 match event {
                     Event::Failed { path, error } => {
                         provider.push(failure(request.number, path.as_bytes(), &error));

@@ -25,7 +25,7 @@ impl Comparison {
         name: &[u8],
         announced: Announced,
     ) -> Result<Comparison, FileError> {
-        let own = directory.open(name)?;
+        let (own, _) = directory.open(name)?;
         let part = Part::open(&*directory, name)?;
         let file = IncomingFile::begin(&*directory, name, part, announced)?;
         Ok(Comparison { directory, own, file, next: 0 })

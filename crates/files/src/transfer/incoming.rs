@@ -74,8 +74,8 @@ impl Part {
 }
 
 fn read_sidecar(directory: &dyn Directory, name: &[u8]) -> Option<sidecar::Sidecar> {
-    let source = directory.open(&blocks_name(name)).ok()?;
-    let len = usize::try_from(source.attributes().ok()?.size).ok()?;
+    let (source, attributes) = directory.open(&blocks_name(name)).ok()?;
+    let len = usize::try_from(attributes.size).ok()?;
     let mut octets = Vec::new();
     octets.try_reserve(len).ok()?;
     octets.resize(len, 0);

@@ -161,7 +161,7 @@ impl TreeTarget {
         let (parent, name) = split(&path)?;
         let (selection, is_dry) = (self.selection.clone(), self.selection.rules.dry_run);
         let replaces = |own: Option<&Attributes>, directory: Result<&dyn Directory, FileError>| {
-            selection.replaces(own, entry, || digest_of(&*directory.ok()?.open(name).ok()?).ok())
+            selection.replaces(own, entry, || digest_of(&*directory.ok()?.open(name).ok()?.0).ok())
         };
         let mut own = match self.directory_of(parent.clone()) {
             // A directory that would be made.
@@ -239,8 +239,14 @@ impl TreeTarget {
         let (parent, name) = split(&path)?;
         let directory = self.directory_of(parent)?;
         let part = part_name(name);
-        let target = directory.create(&part)?;
-        target.set_len(0)?;
+        let target = match directory.create_new(&part)? {
+            Some(target) => target,
+            None => {
+                let target = directory.create(&part)?;
+                target.set_len(0)?;
+                target
+            }
+        };
         target.write(0, content)?;
         target.set_attributes(entry.mtime_ns, entry.mode & 0o777)?;
         if fsync {

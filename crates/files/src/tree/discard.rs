@@ -37,7 +37,7 @@ impl Directory for Discard {
         Ok(Box::new(Discard))
     }
 
-    fn open(&self, _: &[u8]) -> Result<Box<dyn Source>, FileError> {
+    fn open(&self, _: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError> {
         nothing()
     }
 
@@ -55,6 +55,10 @@ impl Directory for Discard {
 
     fn create(&self, _: &[u8]) -> Result<Box<dyn Target>, FileError> {
         Ok(Box::new(Discard))
+    }
+
+    fn create_new(&self, _: &[u8]) -> Result<Option<Box<dyn Target>>, FileError> {
+        Ok(Some(Box::new(Discard)))
     }
 
     fn rename(&self, _: &[u8], _: &[u8]) -> Result<(), FileError> {

@@ -127,7 +127,7 @@ impl Directory for DiskDirectory {
         Ok(Box::new(DiskDirectory(open_beneath(&self.0, name, DIRECTORY)?)))
     }
 
-    fn open(&self, name: &[u8]) -> Result<Box<dyn Source>, FileError> {
+    fn open(&self, name: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError> {
         // A device is not opened: that alone may have an effect.
         let found = self.attributes(name)?;
         if found.kind != Kind::File {
@@ -170,6 +170,15 @@ impl Directory for DiskDirectory {
         }
     }
 
+    fn create_new(&self, name: &[u8]) -> Result<Option<Box<dyn Target>>, FileError> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600)) {
+            Ok(file) => Ok(Some(Box::new(DiskFile(file)))),
+            Err(Errno::EXIST) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), FileError> {
         Ok(fs::renameat(&self.0, from, &self.0, to)?)
     }
@@ -200,10 +209,11 @@ impl Directory for DiskDirectory {
 struct DiskFile(OwnedFd);
 
 impl DiskFile {
-    fn checked(file: OwnedFd) -> Result<Box<dyn Source>, FileError> {
+    fn checked(file: OwnedFd) -> Result<(Box<dyn Source>, Attributes), FileError> {
         let file = DiskFile(file);
-        match file.attributes()?.kind {
-            Kind::File => Ok(Box::new(file)),
+        let attributes = file.attributes()?;
+        match attributes.kind {
+            Kind::File => Ok((Box::new(file), attributes)),
             _ => Err(FileError::new(Code::NotPlain, "not a regular file")),
         }
     }

@@ -40,8 +40,8 @@ pub trait Directory: Send {
     /// Error: NotPlain if it is a link.
     fn directory(&self, name: &[u8]) -> Result<Box<dyn Directory>, FileError>;
 
-    /// Opens a file for reading. Error: NotPlain if it is no regular file.
-    fn open(&self, name: &[u8]) -> Result<Box<dyn Source>, FileError>;
+    /// Opens a file for reading, and tells what it is. Error: NotPlain if it is no regular file.
+    fn open(&self, name: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError>;
 
     /// Where a link leads.
     fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError>;
@@ -53,6 +53,9 @@ pub trait Directory: Send {
 
     /// Opens a file for reading and writing, and creates it if needed.
     fn create(&self, name: &[u8]) -> Result<Box<dyn Target>, FileError>;
+
+    /// Creates a file for writing. None: the name is taken.
+    fn create_new(&self, name: &[u8]) -> Result<Option<Box<dyn Target>>, FileError>;
 
     /// Gives a file another name, and replaces the file that had it.
     fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), FileError>;
@@ -116,7 +119,7 @@ impl dyn Folder + '_ {
     pub fn open(&self, path: &TreePath) -> Result<Box<dyn Source>, FileError> {
         let (parent, name) =
             path.split_last().ok_or_else(|| FileError::new(Code::NotPlain, "a directory"))?;
-        self.directory(&parent)?.open(name)
+        Ok(self.directory(&parent)?.open(name)?.0)
     }
 
     /// The kind of a path below the folder, or of the folder itself.

@@ -71,7 +71,7 @@ impl Directory for SingleDirectory {
         self.checked(name)?.directory(name)
     }
 
-    fn open(&self, name: &[u8]) -> Result<Box<dyn Source>, FileError> {
+    fn open(&self, name: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError> {
         self.checked(name)?.open(name)
     }
 
@@ -88,6 +88,10 @@ impl Directory for SingleDirectory {
     }
 
     fn create(&self, _: &[u8]) -> Result<Box<dyn Target>, FileError> {
+        read_only()
+    }
+
+    fn create_new(&self, _: &[u8]) -> Result<Option<Box<dyn Target>>, FileError> {
         read_only()
     }
 

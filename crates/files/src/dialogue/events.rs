@@ -1,0 +1,196 @@
+//! What is told of an operation. The thread that waits for events is seldom woken: what can wait is gathered for a
+//! while, because a wake-up for each chunk costs as much as the chunk.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Event, Report, shown};
+use crate::error::FileError;
+
+/// How long events are gathered that can wait.
+const GATHERING: Duration = Duration::from_millis(20);
+
+#[derive(Default)]
+struct Channel {
+    state: Mutex<State>,
+    told: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    events: VecDeque<Event>,
+    /// No more events come.
+    is_closed: bool,
+    /// Which events wake the thread that waits.
+    wakes: Wakes,
+    /// Events were taken since the thread last waited for any.
+    is_flowing: bool,
+}
+
+#[derive(Default, PartialEq, Eq, Clone, Copy)]
+enum Wakes {
+    /// Nobody waits.
+    #[default]
+    None,
+    /// Those that cannot wait.
+    Urgent,
+    Any,
+}
+
+impl Channel {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells events. When the last clone is dropped, no more come.
+#[derive(Clone)]
+pub struct EventSender(Arc<SendingEnd>);
+
+struct SendingEnd(Arc<Channel>);
+
+impl EventSender {
+    pub fn tell(&self, event: Event) {
+        let channel = &self.0.0;
+        let mut state = channel.state();
+        let is_urgent = event.is_urgent();
+        match (&event, state.events.back_mut()) {
+            (Event::Progress { bytes: more }, Some(Event::Progress { bytes })) => *bytes += more,
+            _ => state.events.push_back(event),
+        }
+        let is_awaited = match state.wakes {
+            Wakes::None => false,
+            Wakes::Urgent => is_urgent,
+            Wakes::Any => true,
+        };
+        if is_awaited {
+            state.wakes = Wakes::None;
+            drop(state);
+            channel.told.notify_one();
+        }
+    }
+}
+
+impl Drop for SendingEnd {
+    fn drop(&mut self) {
+        self.0.state().is_closed = true;
+        self.0.told.notify_one();
+    }
+}
+
+/// The events of an operation.
+pub struct Events(Arc<Channel>);
+
+impl Events {
+    pub fn channel() -> (EventSender, Events) {
+        let channel = Arc::<Channel>::default();
+        (EventSender(Arc::new(SendingEnd(channel.clone()))), Events(channel))
+    }
+
+    /// Waits for the next event. None: there are no more.
+    pub fn next(&self) -> Option<Event> {
+        self.next_until(None).ok()
+    }
+
+    /// As `next`, but waits at most `time`.
+    pub fn next_within(&self, time: Duration) -> Result<Event, RecvTimeoutError> {
+        self.next_until(Instant::now().checked_add(time))
+    }
+
+    /// The next event, if it was told already.
+    pub fn next_at_once(&self) -> Option<Event> {
+        self.0.state().events.pop_front()
+    }
+
+    fn next_until(&self, until: Option<Instant>) -> Result<Event, RecvTimeoutError> {
+        let mut state = self.0.state();
+        loop {
+            if let Some(event) = state.events.pop_front() {
+                state.is_flowing = true;
+                return Ok(event);
+            }
+            if state.is_closed {
+                return Err(RecvTimeoutError::Disconnected);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Err(RecvTimeoutError::Timeout);
+            }
+            let gathers = std::mem::take(&mut state.is_flowing);
+            state.wakes = if gathers { Wakes::Urgent } else { Wakes::Any };
+            let most = left.into_iter().chain(gathers.then_some(GATHERING)).min();
+            state = match most {
+                Some(most) => self.0.told.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.0.told.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+            state.wakes = Wakes::None;
+        }
+    }
+}
+
+/// Tells what becomes of an operation, and keeps the report.
+pub struct Reporter {
+    pub events: EventSender,
+    pub report: Report,
+}
+
+impl Reporter {
+    pub fn new(events: EventSender) -> Reporter {
+        Reporter { events, report: Report::default() }
+    }
+
+    pub fn tell(&self, event: Event) {
+        self.events.tell(event);
+    }
+
+    pub fn fail(&mut self, name: &[u8], error: FileError) {
+        let path = shown(name);
+        self.report.failed.push((path.clone(), error.clone()));
+        self.tell(Event::Failed { path, error });
+    }
+
+    /// The operation is complete.
+    pub fn end(&mut self) {
+        let report = std::mem::take(&mut self.report);
+        self.tell(Event::Ended(report));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_added_up_and_what_is_urgent_ends_the_gathering() {
+        let (sender, events) = Events::channel();
+        sender.tell(Event::Progress { bytes: 1 });
+        sender.tell(Event::Progress { bytes: 2 });
+        assert!(matches!(events.next(), Some(Event::Progress { bytes: 3 })));
+        let waiting = std::thread::spawn(move || (events.next(), events.next(), events.next()));
+        sender.tell(Event::Current);
+        drop(sender);
+        let (first, second, third) = waiting.join().unwrap();
+        assert!(matches!(first, Some(Event::Current)));
+        assert!(second.is_none() && third.is_none());
+    }
+
+    #[test]
+    fn an_event_that_can_wait_arrives_within_the_gathering() {
+        let (sender, events) = Events::channel();
+        let teller = std::thread::spawn(move || {
+            (0..100).for_each(|_| sender.tell(Event::Progress { bytes: 1 }));
+            sender
+        });
+        let mut bytes = 0;
+        while bytes < 100 {
+            match events.next_within(Duration::from_secs(10)) {
+                Ok(Event::Progress { bytes: more }) => bytes += more,
+                other => panic!("{other:?}"),
+            }
+        }
+        let _sender = teller.join().unwrap();
+        assert_eq!(events.next_within(Duration::from_millis(1)).unwrap_err(), RecvTimeoutError::Timeout);
+    }
+}
