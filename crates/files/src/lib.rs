@@ -6,6 +6,7 @@
 //! | [`client`] | a connection to a server, and the transfers over it |
 //! | [`access`] | which clients a server admits, and what each may do |
 //! | [`rules`] | what a transfer leaves out, replaces and removes |
+//! | `outbox` | frames from a dialogue to the thread that has the socket |
 //! | `dialogue` | what both sides say, without a socket: requests, credit, files that are sent and that arrive |
 //! | [`transfer`] | a file on its way out or in: chunks, digests, parts |
 //! | [`tree`] | folders that no path leaves |
@@ -31,6 +32,7 @@ pub mod client;
 mod dialogue;
 pub mod error;
 mod names;
+mod outbox;
 pub mod rules;
 pub mod server;
 pub mod transfer;

@@ -143,7 +143,7 @@ fn row_01_a_file_is_sent_in_chunks() {
     raw.nom(u64::MAX);
     raw.ask(fetch());
     let chunks = raw.content();
-    assert!(chunks.iter().all(|chunk| chunk.chunk.len() <= 256 << 10));
+    assert!(chunks.iter().all(|chunk| chunk.chunk.len() <= 512 << 10));
     assert!(content_of(&chunks) == octets(5 * MIB));
 }
 

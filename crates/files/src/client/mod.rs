@@ -1,12 +1,13 @@
 //! A client of a file server.
 
+mod connection;
+mod ongoing;
 mod task;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use pinnace_crypto::{KeyPair, PublicKey, SecretBytes};
@@ -28,7 +29,12 @@ use crate::tree::Folder;
 use crate::tree::disk::DiskFolder;
 use crate::tree::single::Single;
 use crate::wire::Message;
+use connection::{Connection, Shared};
+pub use ongoing::{EventIter, Transfer};
 use task::{ClientTask, Command, Offer, Settings};
+
+/// The most octets of frames that wait for the dialogue, beside twice the largest window.
+const RECEIVED_BEYOND: usize = 8 << 20;
 
 /// A connection to a server.
 pub struct Client {
@@ -40,8 +46,10 @@ pub struct Client {
 struct Dialogue {
     task: Handle<ClientTask>,
     last: AtomicU64,
-    /// Dropped after the task.
-    _events: EventLoop<ClientTask>,
+    /// Dropped after the task, whose last frame it sends.
+    _connection: Handle<Connection>,
+    /// Dropped after the tasks.
+    _loops: (EventLoop<ClientTask>, EventLoop<Connection>),
     _context: Context,
 }
 
@@ -94,7 +102,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The most octets of a chunk, from 1 to 1 MiB [default: 256 KiB].
+    /// The most octets of a chunk, from 1 to 1 MiB [default: 512 KiB].
     pub fn chunk(mut self, octets: u32) -> ClientBuilder {
         self.settings.limits.chunk = octets.clamp(1, 1 << 20);
         self
@@ -126,7 +134,7 @@ impl ClientBuilder {
     pub fn connect(self) -> Result<Client, Error> {
         let ClientBuilder { endpoint, settings, identity, part_age, high_water_mark } = self;
         let context = Context::new()?;
-        let events = EventLoop::start("files-client")?;
+        let loops = (EventLoop::start("files-client")?, EventLoop::start("files-socket")?);
         let socket = context.socket(SocketType::Dealer)?;
         socket.configure(|options| {
             options.linger = Some(Duration::from_millis(100));
@@ -146,15 +154,19 @@ impl ClientBuilder {
             options.hiccup_msg = Some(Message::GREETING.to_frame());
         })?;
         socket.connect(&endpoint)?;
-        let slot = events.slot();
-        slot.interest().add(PollTarget::Socket(socket), ())?;
-        let task = slot.run(ClientTask::new(socket, &endpoint, settings));
+        let slots = (loops.0.slot(), loops.1.slot());
+        slots.1.interest().add(PollTarget::Socket(socket), ())?;
+        let received_max = 2 * settings.limits.window_max as usize + RECEIVED_BEYOND;
+        let shared = Arc::new(Shared::new(received_max, slots.0.doorbell(), slots.1.doorbell()));
+        let connection = slots.1.run(Connection::new(socket, shared.clone()));
+        let task = slots.0.run(ClientTask::new(shared, &endpoint, settings));
         Ok(Client {
             part_age,
             dialogue: Arc::new(Dialogue {
                 task,
                 last: AtomicU64::new(0),
-                _events: events,
+                _connection: connection,
+                _loops: loops,
                 _context: context,
             }),
         })
@@ -260,7 +272,7 @@ impl Client {
         events: Events,
     ) -> Transfer {
         self.dialogue.task.send(Command::Start { operation, what, offer });
-        Transfer { operation, events, dialogue: self.dialogue.clone() }
+        Transfer::new(operation, events, self.dialogue.clone())
     }
 
     /// A transfer that cannot begin.
@@ -269,7 +281,7 @@ impl Client {
         let mut reporter = Reporter::new(events);
         reporter.fail(path.as_bytes(), error);
         reporter.end();
-        Transfer { operation: self.next_operation(), events: received, dialogue: self.dialogue.clone() }
+        Transfer::new(self.next_operation(), received, self.dialogue.clone())
     }
 }
 
@@ -285,46 +297,4 @@ fn offered(from: &Path, alias: &str) -> Result<(Arc<dyn Folder>, Vec<u8>), FileE
     let parent = from.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (folder, name) = (Arc::new(DiskFolder::open(parent)?), name.as_bytes());
     Ok((Arc::new(Single::new(folder, name)), [alias.as_bytes(), b"/", name].concat()))
-}
-
-/// A transfer that is under way.
-pub struct Transfer {
-    operation: u64,
-    events: Events,
-    dialogue: Arc<Dialogue>,
-}
-
-impl Transfer {
-    /// Waits for the next event. None: the transfer is over.
-    pub fn next_event(&self) -> Option<Event> {
-        self.events.next()
-    }
-
-    /// As `next_event`, but waits at most `time`. Errors: Timeout; Disconnected, the transfer is over.
-    pub fn next_event_within(&self, time: Duration) -> Result<Event, RecvTimeoutError> {
-        self.events.next_within(time)
-    }
-
-    /// Waits until the transfer is over. Errors: it was not completed. Files that failed are in the report.
-    pub fn wait(self) -> Result<Report, Error> {
-        loop {
-            match self.next_event() {
-                Some(Event::Ended(report)) => return Ok(report),
-                Some(Event::Aborted(error)) => return Err(error),
-                Some(_) => {}
-                None => return Err(Error::Cancelled),
-            }
-        }
-    }
-
-    /// Ends the transfer.
-    pub fn cancel(&self) {
-        self.canceller()();
-    }
-
-    /// Ends the transfer when it is called, on any thread.
-    pub fn canceller(&self) -> impl Fn() + Send + 'static {
-        let (dialogue, operation) = (self.dialogue.clone(), self.operation);
-        move || dialogue.task.send(Command::Cancel { operation })
-    }
 }

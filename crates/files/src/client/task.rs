@@ -1,28 +1,24 @@
-//! The client's thread: the connection to the server, and what goes over it.
+//! The dialogue with the server, on a thread of its own: what is asked for, hashed and written.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{Body, Outgoing, Socket};
 use pinnace_eventloop::{Next, Task};
 
+use super::connection::{Received, Shared};
 use crate::dialogue::Event;
 use crate::dialogue::events::EventSender;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::operation::Operation;
 use crate::dialogue::plain::PlainRequester;
-use crate::dialogue::provider::{Outlet, Provider, Turn};
+use crate::dialogue::provider::{Provider, Turn};
 use crate::dialogue::requester::{Limits, Requester};
 use crate::error::Error;
-use crate::server::taken;
 use crate::tree::Folder;
 use crate::wire::{Headers, Message, Mode, Request};
 
 /// Frames that are handled, and chunks that are sent, in one turn of the loop.
 const TURN: usize = 64;
-
-/// How often a frame is tried again for which the connection has no room.
-const RETRY: Duration = Duration::from_millis(2);
 
 /// How often in a row the server may not understand a request.
 const COMPLAINTS_MAX: u32 = 3;
@@ -72,9 +68,9 @@ impl Failure {
     }
 }
 
-/// The connection to a server.
+/// The dialogue with a server.
 pub struct ClientTask {
-    wire: Wire,
+    connection: Arc<Shared>,
     endpoint: String,
     settings: Settings,
     /// The last greeting: its request's number, and when it was sent.
@@ -96,27 +92,15 @@ pub struct ClientTask {
     offers: Vec<(u64, Offer)>,
 }
 
-/// The socket.
-struct Wire(Socket);
-
-impl Outlet for Wire {
-    fn send(&self, frame: Body) -> Result<(), Body> {
-        match self.0.send(Outgoing::Body(frame.clone()), false, false) {
-            Err(pinnace_engine::Error::WouldBlock) => Err(frame),
-            _ => Ok(()),
-        }
-    }
-}
-
 impl ClientTask {
-    pub fn new(socket: Socket, endpoint: &str, settings: Settings) -> ClientTask {
+    pub fn new(connection: Arc<Shared>, endpoint: &str, settings: Settings) -> ClientTask {
         let (greeting, failure, is_answered, plain) = Default::default();
         let (complaint, complaints, mounts, offers) = Default::default();
         // A server does not follow paths of a client, so no change wakes this provider.
         let mut provider = Provider::new(Arc::new(|| {}));
         settings.limits.rate.into_iter().for_each(|rate| provider.limit(rate));
         ClientTask {
-            wire: Wire(socket),
+            connection,
             endpoint: endpoint.to_owned(),
             requester: Requester::new(settings.limits),
             settings,
@@ -263,17 +247,38 @@ impl ClientTask {
         self.requester.take_frames().into_iter().chain(plain).for_each(|frame| self.provider.push(frame));
     }
 
+    /// Handles frames that were received. Returns true if there may be more.
+    fn receive(&mut self) -> bool {
+        for _ in 0..TURN {
+            match self.connection.receive() {
+                Some(Received::Frame(frame)) => self.on_frame(&frame),
+                Some(Received::TooMuch) => {
+                    self.end_all(Failure::Protocol("more octets than the client allows at once".to_owned()));
+                }
+                None => return false,
+            }
+            // Credit goes out while further chunks are handled.
+            self.push_frames();
+            self.provider.flush(&self.connection.outbox);
+            self.connection.send();
+        }
+        true
+    }
+
     /// Sends what there is, as far as the server has granted credit.
     fn send(&mut self) -> Next {
         let released_at = self.requester.release(Instant::now());
         self.push_frames();
         for _ in 0..TURN {
-            match self.provider.turn(&self.wire) {
+            let turn = self.provider.turn(&self.connection.outbox);
+            self.connection.send();
+            match turn {
                 Turn::More => {}
                 Turn::Idle => {
                     return Next::Wait(released_at.into_iter().chain(self.provider.next_due()).min());
                 }
-                Turn::Blocked => return Next::Wait(Some(Instant::now() + RETRY)),
+                // The connection wakes this task when there is room.
+                Turn::Blocked => return Next::Wait(None),
             }
         }
         Next::Now
@@ -284,23 +289,7 @@ impl Task for ClientTask {
     type Token = ();
     type Command = Command;
 
-    fn on_ready(&mut self, (): ()) {
-        for _ in 0..TURN {
-            let mut frame: Option<Body> = None;
-            match self.wire.0.recv(false, &mut |part| frame = Some(taken(part))) {
-                Ok(false) => {}
-                // No command has several frames.
-                Ok(true) => continue,
-                Err(_) => return,
-            }
-            if let Some(frame) = frame {
-                self.on_frame(&frame);
-                // Credit goes out while further chunks are handled.
-                self.push_frames();
-                self.provider.flush(&self.wire);
-            }
-        }
-    }
+    fn on_ready(&mut self, (): ()) {}
 
     fn on_command(&mut self, command: Command) {
         match command {
@@ -337,9 +326,10 @@ impl Task for ClientTask {
         if self.greeting.is_none() {
             self.greet();
         }
+        let has_received = self.receive();
         let is_busy = self.plain.as_mut().is_some_and(PlainRequester::work);
         let next = match self.send() {
-            Next::Wait(None) if is_busy => Next::Now,
+            Next::Wait(_) if is_busy || has_received => Next::Now,
             next => next,
         };
         self.tend_offers();
@@ -364,7 +354,7 @@ impl Task for ClientTask {
 impl Drop for ClientTask {
     fn drop(&mut self) {
         self.provider.say(&Message::Kthxbai);
-        self.provider.flush(&self.wire);
-        let _ = self.wire.0.close();
+        self.provider.flush(&self.connection.outbox);
+        self.connection.send();
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Event, Report, shown};
@@ -27,6 +28,8 @@ struct State {
     wakes: Wakes,
     /// Events were taken since the thread last waited for any.
     is_flowing: bool,
+    /// The task of an executor that waits.
+    waker: Option<Waker>,
 }
 
 #[derive(Default, PartialEq, Eq, Clone, Copy)]
@@ -65,18 +68,26 @@ impl EventSender {
             Wakes::Urgent => is_urgent,
             Wakes::Any => true,
         };
+        let waker = state.waker.take();
         if is_awaited {
             state.wakes = Wakes::None;
-            drop(state);
+        }
+        drop(state);
+        if is_awaited {
             channel.told.notify_one();
         }
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 
 impl Drop for SendingEnd {
     fn drop(&mut self) {
-        self.0.state().is_closed = true;
+        let mut state = self.0.state();
+        state.is_closed = true;
+        let waker = state.waker.take();
+        drop(state);
         self.0.told.notify_one();
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -102,6 +113,20 @@ impl Events {
     /// The next event, if it was told already.
     pub fn next_at_once(&self) -> Option<Event> {
         self.0.state().events.pop_front()
+    }
+
+    /// The next event, if it was told already; else the task is woken by the next one. One task at a time can wait:
+    /// the last one that has called this.
+    pub fn poll_next(&self, task: &Context<'_>) -> Poll<Option<Event>> {
+        let mut state = self.0.state();
+        match state.events.pop_front() {
+            Some(event) => Poll::Ready(Some(event)),
+            None if state.is_closed => Poll::Ready(None),
+            None => {
+                state.waker = Some(task.waker().clone());
+                Poll::Pending
+            }
+        }
     }
 
     fn next_until(&self, until: Option<Instant>) -> Result<Event, RecvTimeoutError> {

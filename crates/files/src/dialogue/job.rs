@@ -15,7 +15,7 @@ use crate::tree::{Kind, TreePath};
 use crate::wire::{Change, Cheezburger, Form, Headers, Message, Mode, Request};
 
 /// The octets of a chunk if the client does not choose, and the most that it may choose.
-pub const CHUNK_BYTES: u64 = 256 << 10;
+pub const CHUNK_BYTES: u64 = 512 << 10;
 const CHUNK_MAX_BYTES: u64 = 1 << 20;
 
 /// Files of at most this many octets are sent many to a chunk.

@@ -191,7 +191,7 @@ impl ServerBuilder {
             sessions: Mutex::default(),
             runnable: Mutex::default(),
             wake: Condvar::new(),
-            blocked: Mutex::default(),
+            outgoing: Mutex::default(),
             doorbell: slot.doorbell(),
             sent: AtomicU64::new(0),
         });
@@ -202,7 +202,7 @@ impl ServerBuilder {
                 .map_err(|_| Error::Socket(pinnace_engine::Error::NoMemory))
         });
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
-        let task = Some(slot.run(Receiver { core: core.clone(), retry_at: None }));
+        let task = Some(slot.run(Receiver::new(core.clone())));
         Ok(Server { endpoints, core, workers, watchers, task, _events: events, _context: context })
     }
 }

@@ -1,4 +1,4 @@
-//! A server of files: one thread that receives, and workers that read files and send.
+//! A server of files: one thread that receives and sends, and workers that read and write files.
 //!
 //! Each client has a session. A session with something to do stands in a queue, and a worker lets it send one chunk;
 //! then it goes to the end of the queue. So clients take turns, and a slow disk holds up one worker at most.
@@ -19,7 +19,8 @@ use pinnace_eventloop::{Doorbell, EventLoop, Next, Task};
 use crate::access::Access;
 use crate::dialogue::changes::Wake;
 use crate::dialogue::mounts::Mounts;
-use crate::dialogue::provider::{Outlet, Turn};
+use crate::dialogue::provider::Turn;
+use crate::outbox::Outbox;
 use crate::wire::Message;
 pub use builder::ServerBuilder;
 use session::Session;
@@ -33,10 +34,11 @@ const INBOX_MAX: usize = 32 << 20;
 const FRAMES: usize = 64;
 /// The most octets of frames that wait to be written to a client which ignores its own credit.
 const UNSENT_MAX: u64 = 128 << 20;
-/// How often a session tries again whose connection has no room.
+/// How often a connection is tried again that had no room.
 const RETRY: Duration = Duration::from_millis(2);
-/// Frames that are received in one turn of the loop.
+/// Frames that are received, and those that are sent, in one turn of the loop.
 const TURN: usize = 256;
+const SENT: usize = 16;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -94,8 +96,8 @@ struct Core {
     sessions: Mutex<HashMap<Vec<u8>, Arc<Peer>>>,
     runnable: Mutex<Runnable>,
     wake: Condvar,
-    /// Sessions whose connection has no room.
-    blocked: Mutex<Vec<Arc<Peer>>>,
+    /// Clients with frames to be sent.
+    outgoing: Mutex<Vec<Arc<Peer>>>,
     doorbell: Arc<Doorbell>,
     /// Octets of content sent to all clients.
     sent: AtomicU64,
@@ -112,6 +114,7 @@ struct Peer {
     id: Vec<u8>,
     inbox: Mutex<Inbox>,
     session: Mutex<Session>,
+    outbox: Outbox,
 }
 
 #[derive(Default)]
@@ -120,7 +123,7 @@ struct Inbox {
     bytes: usize,
     /// Frames were dropped: the client has sent more than it may.
     is_overfull: bool,
-    /// It stands in the queue, has its turn, or is blocked.
+    /// It stands in the queue, has its turn, or waits for room in its outbox.
     is_scheduled: bool,
     /// There is something to tell the client since its turn began.
     is_woken: bool,
@@ -159,24 +162,22 @@ impl Core {
             inbox.bytes -= frames.iter().map(|frame| frame.len()).sum::<usize>();
             (frames, inbox.is_overfull)
         };
-        let outlet = Connection { socket: self.socket, id: &client.id };
         let turn = {
             let mut session = lock(&client.session);
             frames.iter().for_each(|frame| session.on_frame(frame, &self.mounts));
             if is_overfull {
                 session.end("more octets than a client may send at once");
             }
-            let turn = session.turn(&outlet);
+            let turn = session.turn(&client.outbox);
             self.sent.fetch_add(session.take_sent(), Ordering::Relaxed);
             turn
         };
+        self.send_for(&client);
         match turn {
             // This worker takes the next one of the queue itself, so none has to be woken.
             Some(Turn::More) => lock(&self.runnable).queue.push_back(client),
-            Some(Turn::Blocked) => {
-                lock(&self.blocked).push(client);
-                self.doorbell.ring();
-            }
+            // It is scheduled when its outbox has room.
+            Some(Turn::Blocked) => {}
             Some(Turn::Idle) => {
                 let mut inbox = lock(&client.inbox);
                 inbox.is_scheduled = !inbox.frames.is_empty() || inbox.is_woken;
@@ -186,6 +187,14 @@ impl Core {
                 }
             }
             None => self.end_session(client),
+        }
+    }
+
+    /// Has the frames sent that a session has made.
+    fn send_for(&self, client: &Arc<Peer>) {
+        if client.outbox.is_to_be_told() {
+            lock(&self.outgoing).push(client.clone());
+            self.doorbell.ring();
         }
     }
 
@@ -218,7 +227,14 @@ impl Core {
     fn refuse_own_id(&self, id: &[u8]) {
         let reason = Message::Srsly { reason: b"users have no routing ids of their own" };
         // Without room the client learns nothing, and is not served either.
-        let _ = Connection { socket: self.socket, id }.send(reason.to_frame().into());
+        let _ = self.send(id, &reason.to_frame().into());
+    }
+
+    /// False: the connection has no room.
+    fn send(&self, id: &[u8], frame: &Body) -> bool {
+        let mut frames = [Outgoing::Bytes(id), Outgoing::Body(frame.clone())];
+        // A client that is gone needs nothing more; its session ends with the notice of that.
+        !matches!(self.socket.send_message(&mut frames, false), Err(pinnace_engine::Error::WouldBlock))
     }
 
     /// `user`: the name of the client's user, if it was admitted by one.
@@ -230,7 +246,7 @@ impl Core {
                 let user = user.map(|user| String::from_utf8_lossy(user).into_owned());
                 let session = Session::new(self.waker_of(peer), self.access.clone(), user, self.part_age);
                 let session = Mutex::new(session);
-                Peer { id: id.clone(), inbox: Mutex::default(), session }
+                Peer { id: id.clone(), inbox: Mutex::default(), session, outbox: Outbox::default() }
             })
         });
         let client = client.clone();
@@ -250,28 +266,36 @@ impl Core {
     }
 }
 
-/// The way to one client.
-struct Connection<'a> {
-    socket: Socket,
-    id: &'a [u8],
-}
-
-impl Outlet for Connection<'_> {
-    fn send(&self, frame: Body) -> Result<(), Body> {
-        let mut frames = [Outgoing::Bytes(self.id), Outgoing::Body(frame.clone())];
-        match self.socket.send_message(&mut frames, false) {
-            Err(pinnace_engine::Error::WouldBlock) => Err(frame),
-            // A client that is gone needs nothing more; its session ends with the notice of that.
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Receives for all sessions.
+/// Receives and sends for all sessions.
 struct Receiver {
     core: Arc<Core>,
-    /// When blocked sessions are scheduled again.
+    /// Clients with frames to be sent, which take turns.
+    outgoing: VecDeque<Arc<Peer>>,
+    /// Clients whose connection has no room, and when they are tried again.
+    blocked: Vec<Arc<Peer>>,
     retry_at: Option<Instant>,
+}
+
+impl Receiver {
+    fn new(core: Arc<Core>) -> Receiver {
+        let (outgoing, blocked, retry_at) = Default::default();
+        Receiver { core, outgoing, blocked, retry_at }
+    }
+
+    /// Sends the next frame of a client.
+    fn send_next(&mut self, client: Arc<Peer>) {
+        let Some(frame) = client.outbox.pop() else { return };
+        let is_sent = self.core.send(&client.id, &frame);
+        if !is_sent {
+            client.outbox.put_back(frame);
+            self.blocked.push(client);
+            return;
+        }
+        if client.outbox.is_freed() {
+            self.core.schedule(client.clone());
+        }
+        self.outgoing.push_back(client);
+    }
 }
 
 impl Task for Receiver {
@@ -300,17 +324,23 @@ impl Task for Receiver {
     fn on_command(&mut self, (): ()) {}
 
     fn work(&mut self) -> Next {
-        if lock(&self.core.blocked).is_empty() {
-            return Next::Wait(None);
+        self.outgoing.extend(std::mem::take(&mut *lock(&self.core.outgoing)));
+        let now = Instant::now();
+        if self.retry_at.is_some_and(|at| now >= at) {
+            self.retry_at = None;
+            self.outgoing.extend(self.blocked.drain(..));
         }
-        let (now, retry_at) = (Instant::now(), *self.retry_at.get_or_insert_with(|| Instant::now() + RETRY));
-        if now < retry_at {
-            return Next::Wait(Some(retry_at));
+        for _ in 0..SENT {
+            let Some(client) = self.outgoing.pop_front() else { break };
+            self.send_next(client);
         }
-        self.retry_at = None;
-        let blocked = std::mem::take(&mut *lock(&self.core.blocked));
-        blocked.into_iter().for_each(|client| self.core.schedule(client));
-        Next::Wait(None)
+        if !self.blocked.is_empty() {
+            self.retry_at.get_or_insert(now + RETRY);
+        }
+        match self.outgoing.is_empty() {
+            true => Next::Wait(self.retry_at),
+            false => Next::Now,
+        }
     }
 }
 
