@@ -29,12 +29,15 @@
 
 pub mod access;
 pub mod client;
+mod clock;
 mod dialogue;
 pub mod error;
 mod names;
 mod outbox;
 pub mod rules;
 pub mod server;
+#[cfg(test)]
+mod simulator;
 pub mod transfer;
 pub mod tree;
 pub mod wire;

@@ -53,7 +53,7 @@ impl Shared {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn deliver(&self, frame: Body) {
+    pub fn deliver(&self, frame: Body) {
         let mut received = self.received();
         match received.bytes + frame.len() > self.received_max {
             true => received.is_overfull = true,

@@ -1,8 +1,8 @@
 //! A client of a file server.
 
-mod connection;
+pub mod connection;
 mod ongoing;
-mod task;
+pub mod task;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use pinnace_eventloop::{Next, Task};
 
 use super::connection::{Received, Shared};
+use crate::clock;
 use crate::dialogue::Event;
 use crate::dialogue::events::EventSender;
 use crate::dialogue::mounts::Mounts;
@@ -134,12 +135,12 @@ impl ClientTask {
                     _ if headers.request.is_none() || headers.request != greeting => {}
                     true => {
                         (self.complaint, self.failure) = (None, None);
-                        self.requester.open(Instant::now());
+                        self.requester.open(clock::now());
                     }
                     false => self.end_all(Failure::Refused(NO_DOMAIN.to_owned())),
                 }
             }
-            Ok(Message::Cheezburger(burger)) => match self.requester.on_chunk(burger, Instant::now()) {
+            Ok(Message::Cheezburger(burger)) => match self.requester.on_chunk(burger, clock::now()) {
                 Ok(true) => self.complaints = 0,
                 Ok(false) => {}
                 Err(what) => self.end_all(Failure::Protocol(what)),
@@ -205,7 +206,7 @@ impl ClientTask {
 
     fn greet(&mut self) {
         let number = self.requester.next_number();
-        (self.greeting, self.is_answered) = (Some((number, Instant::now())), false);
+        (self.greeting, self.is_answered) = (Some((number, clock::now())), false);
         if let Some(plain) = &mut self.plain {
             return plain.begin_again();
         }
@@ -267,7 +268,7 @@ impl ClientTask {
 
     /// Sends what there is, as far as the server has granted credit.
     fn send(&mut self) -> Next {
-        let released_at = self.requester.release(Instant::now());
+        let released_at = self.requester.release(clock::now());
         self.push_frames();
         for _ in 0..TURN {
             let turn = self.provider.turn(&self.connection.outbox);
@@ -336,7 +337,7 @@ impl Task for ClientTask {
         let greeted_at =
             self.greeting.map(|(_, at)| at).filter(|_| !self.is_open() && self.failure.is_none());
         let until = greeted_at.map(|at| at + self.settings.patience);
-        if until.is_some_and(|until| Instant::now() >= until) {
+        if until.is_some_and(|until| clock::now() >= until) {
             let failure = match self.complaint.take() {
                 Some(complaint) => Failure::Protocol(complaint),
                 None => Failure::NoServer(self.endpoint.clone()),

@@ -13,6 +13,7 @@ use super::changes::Wake;
 use super::job::{Job, Step};
 use super::mounts::Mounts;
 use super::push::Pushes;
+use crate::clock;
 use crate::error::{Code, FileError};
 use crate::wire::{Cheezburger, Form, Hash, Headers, Message, Mode, NAME_MAX, Request};
 
@@ -74,13 +75,13 @@ impl Provider {
 
     /// Limits the rate, in bytes a second.
     pub fn limit(&mut self, rate: u64) {
-        self.pacer = Some(Pacer::new(rate, Instant::now()));
+        self.pacer = Some(Pacer::new(rate, clock::now()));
     }
 
     /// When a turn is due because of the rate's limit.
     pub fn next_due(&self) -> Option<Instant> {
         let pacer = self.pacer.as_ref().filter(|_| !self.jobs.is_empty() && self.credit.left() > 0)?;
-        (pacer.available(Instant::now()) == 0).then(|| pacer.next())
+        (pacer.available(clock::now()) == 0).then(|| pacer.next())
     }
 
     /// Forgets all requests and credit. Frames that wait are sent still.
@@ -163,7 +164,7 @@ impl Provider {
         self.credit.grant(self.granted);
         for _ in 0..self.jobs.len() {
             let Some(mut job) = self.jobs.pop_front() else { break };
-            let paced = self.pacer.as_ref().map_or(u64::MAX, |pacer| pacer.available(Instant::now()));
+            let paced = self.pacer.as_ref().map_or(u64::MAX, |pacer| pacer.available(clock::now()));
             let step = job.step(self.sequence + 1, self.credit.left().min(paced));
             if !matches!(step, Step::Done(_)) {
                 self.jobs.push_back(job);
@@ -181,7 +182,7 @@ impl Provider {
         match step {
             Step::Content(frame, cost) => {
                 self.credit.spend(cost);
-                self.pacer.iter_mut().for_each(|pacer| pacer.spend(cost, Instant::now()));
+                self.pacer.iter_mut().for_each(|pacer| pacer.spend(cost, clock::now()));
                 self.sent += cost;
                 self.sequence += 1;
                 self.unsent.push_back(frame);

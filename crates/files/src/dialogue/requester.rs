@@ -1,6 +1,6 @@
 //! The side that gets files: its requests, the operations that they belong to, and the credit that it grants.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use pinnace_stream::Pacer;
@@ -8,6 +8,7 @@ use pinnace_stream::Pacer;
 use super::job::CHUNK_BYTES;
 use super::operation::{Asks, Operation, Reply};
 use super::window::{WINDOW_MAX_BYTES, Window};
+use crate::clock;
 use crate::error::Error;
 use crate::wire::{Cheezburger, Form, Headers, Message, Mode, Request};
 
@@ -50,7 +51,7 @@ pub struct Requester {
     pinged_at: Option<Instant>,
     operations: BTreeMap<u64, Box<dyn Operation>>,
     /// The requests that have not ended.
-    requests: HashMap<u32, OpenRequest>,
+    requests: BTreeMap<u32, OpenRequest>,
     last_request: u32,
     /// Requests that are not sent yet, and their operations.
     waiting: VecDeque<(u64, Request)>,
@@ -69,11 +70,11 @@ impl Requester {
             is_open: false,
             pinged_at: None,
             operations: BTreeMap::new(),
-            requests: HashMap::new(),
+            requests: BTreeMap::new(),
             last_request: 0,
             waiting: VecDeque::new(),
             frames: Vec::new(),
-            paced: limits.rate.map(|rate| (Pacer::new(rate, Instant::now()), 0)),
+            paced: limits.rate.map(|rate| (Pacer::new(rate, clock::now()), 0)),
             sequence: 0,
         }
     }
@@ -157,7 +158,7 @@ impl Requester {
     /// The other side has answered HUGZ.
     pub fn on_pong(&mut self) {
         if let Some(at) = self.pinged_at.take() {
-            self.window.set_round_trip(at.elapsed());
+            self.window.set_round_trip(clock::now() - at);
         }
     }
 

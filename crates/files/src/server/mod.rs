@@ -4,7 +4,7 @@
 //! then it goes to the end of the queue. So clients take turns, and a slow disk holds up one worker at most.
 
 mod builder;
-mod session;
+pub(crate) mod session;
 mod watch;
 
 use std::collections::{HashMap, VecDeque};

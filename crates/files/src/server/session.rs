@@ -3,9 +3,10 @@
 //! A session is called with each frame of its client, and for a turn whenever it has something to send.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::access::{Access, Right};
+use crate::clock;
 use crate::dialogue::Event;
 use crate::dialogue::changes::Wake;
 use crate::dialogue::events::Events;
@@ -58,7 +59,7 @@ impl Session {
             Ok(Message::Nom { credit, .. }) => self.provider.on_nom(credit),
             Ok(Message::Icanhaz { path, options, cache }) => self.on_request(path, options, cache, mounts),
             Ok(Message::Cheezburger(burger)) => {
-                if let Err(what) = self.requester.on_chunk(burger, Instant::now()) {
+                if let Err(what) = self.requester.on_chunk(burger, clock::now()) {
                     self.end(&what);
                 }
             }
@@ -139,7 +140,7 @@ impl Session {
         let selection = Selection::new(request.rules.clone(), self.part_age)?;
         let fetch = Fetch::new(&request.source, place, selection, events);
         self.requester.start(u64::from(request.number), Box::new(fetch));
-        self.requester.open(Instant::now());
+        self.requester.open(clock::now());
         self.uploads.push((request.clone(), received));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The files that arrive of one request: those that have begun, those of which a part is asked for, and their place.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::comparison::{COMPARED, Comparison};
@@ -25,11 +25,11 @@ pub struct Arrivals {
     selection: Arc<Selection>,
     tree: Option<TreeTarget>,
     /// Files that arrive, by the sender's path.
-    current: HashMap<Vec<u8>, Current>,
+    current: BTreeMap<Vec<u8>, Current>,
     /// Files of which a part was asked for.
-    prepared: HashMap<Vec<u8>, Current>,
+    prepared: BTreeMap<Vec<u8>, Current>,
     /// Files that are compared with those here.
-    compared: HashMap<Vec<u8>, Comparison>,
+    compared: BTreeMap<Vec<u8>, Comparison>,
 }
 
 struct Current {
@@ -194,8 +194,9 @@ impl Arrivals {
         let ended = if burger.eof { self.current.remove(filename) } else { None };
         match ended {
             None => (settled, News::Written),
-            Some(current) => {
-                (settled + current.file.unrecorded(), self.finish(filename, current, headers.digest))
+            Some(mut current) => {
+                let rest = current.file.settle();
+                (settled + rest, self.finish(filename, current, headers.digest))
             }
         }
     }
@@ -345,7 +346,7 @@ impl Arrivals {
     /// octets that are settled.
     pub fn end(&mut self, mut report: impl FnMut(&[u8], FileError)) -> u64 {
         let mut settled = 0;
-        for (name, current) in self.current.drain() {
+        for (name, current) in std::mem::take(&mut self.current) {
             settled += current.file.unrecorded();
             report(&name, FileError::new(Code::Invalid, "the sender ended before the file did"));
         }

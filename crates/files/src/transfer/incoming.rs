@@ -238,6 +238,11 @@ impl IncomingFile {
         self.unrecorded
     }
 
+    /// As `unrecorded`: their credit is returned now.
+    pub fn settle(&mut self) -> u64 {
+        std::mem::take(&mut self.unrecorded)
+    }
+
     /// Puts the whole file in its place. `digest`: what the sender announced. `sync`: first, its octets go to the disk.
     /// Error: Corrupt, it has another digest.
     pub fn finish(

@@ -1,6 +1,6 @@
 //! Removes here what the source does not have.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use super::selection::Filter;
 use crate::error::{Code, FileError};
@@ -16,8 +16,8 @@ pub struct Mirror {
 /// A listing of a directory that is under way.
 struct ListedNames {
     base: TreePath,
-    /// As digests.
-    names: HashSet<[u8; 16]>,
+    /// As digests; true: a directory.
+    names: HashMap<[u8; 16], bool>,
     /// Names are missing.
     is_incomplete: bool,
 }
@@ -29,20 +29,21 @@ impl Mirror {
 
     /// The source lists a directory.
     pub fn begin(&mut self, base: TreePath) {
-        self.listing = Some(ListedNames { base, names: HashSet::new(), is_incomplete: false });
+        self.listing = Some(ListedNames { base, names: HashMap::new(), is_incomplete: false });
     }
 
     /// The source has a path.
-    pub fn add(&mut self, path: &TreePath) {
+    pub fn add(&mut self, path: &TreePath, is_directory: bool) {
         if let Some(listing) = &mut self.listing {
-            listing.names.insert(path.digest());
+            listing.names.insert(path.digest(), is_directory);
         }
     }
 
-    /// A path failed. If it is not listed yet, it is not known what the source has.
+    /// A path failed. Unless it is a file that is listed, it is not known what the source has: of a directory, what is
+    /// in it.
     pub fn miss(&mut self, path: &TreePath) {
         if let Some(listing) = &mut self.listing {
-            listing.is_incomplete |= !listing.names.contains(&path.digest());
+            listing.is_incomplete |= listing.names.get(&path.digest()).is_none_or(|is_directory| *is_directory);
         }
     }
 
@@ -87,7 +88,7 @@ impl Mirror {
 /// A search for names that the source does not have.
 struct Search<'a> {
     filter: &'a Filter,
-    names: &'a HashSet<[u8; 16]>,
+    names: &'a HashMap<[u8; 16], bool>,
     /// Of a directory that is not listed, it alone.
     unlisted: Vec<TreePath>,
     /// Of a directory that is not listed, with all below it.
@@ -105,7 +106,7 @@ impl Search<'_> {
             if is_part(&name) || self.filter.excludes(&below, is_directory) {
                 continue;
             }
-            let is_listed = self.names.contains(&below.digest());
+            let is_listed = self.names.contains_key(&below.digest());
             self.count += u64::from(!is_listed);
             if is_directory {
                 let found = self.unlisted.len();

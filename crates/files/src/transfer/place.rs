@@ -156,7 +156,7 @@ impl TreeTarget {
             return Ok(Placed::Same);
         }
         if let Some(mirror) = &mut self.mirror {
-            mirror.add(&path);
+            mirror.add(&path, entry.kind == Kind::Directory);
         }
         let (parent, name) = split(&path)?;
         let (selection, is_dry) = (self.selection.clone(), self.selection.rules.dry_run);
