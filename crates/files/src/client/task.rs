@@ -84,7 +84,7 @@ pub struct ClientTask {
     plain: Option<PlainRequester>,
     /// What the server has not understood, since it last did.
     complaint: Option<String>,
-    /// How often it has not understood a request, since it last answered one.
+    /// How often it has not understood a request, since it last answered one, on this connection.
     complaints: u32,
     requester: Requester,
     provider: Provider,
@@ -120,7 +120,11 @@ impl ClientTask {
     fn on_frame(&mut self, frame: &[u8]) {
         match Message::read(frame) {
             // This client's own greeting comes back from the socket when it has connected again.
-            Ok(Message::Ohai { .. }) => self.begin_again(),
+            // The server complains of what was made for the connection before, which does not count.
+            Ok(Message::Ohai { .. }) => {
+                self.complaints = 0;
+                self.begin_again();
+            }
             Ok(Message::OhaiOk) => self.on_answer(),
             // This server's extension answers a greeting by another command.
             Ok(Message::IcanhazOk) if self.is_answered && !self.is_open() => self.be_plain(),

@@ -45,6 +45,7 @@ impl World {
             Act::Cancel => {
                 self.note(|| "the transfer is cancelled".to_owned());
                 self.client.iter_mut().for_each(ClientLife::cancel);
+                self.has_cancelled = true;
             }
             Act::CutLink if self.network.is_up => {
                 self.note(|| "the link is cut".to_owned());
@@ -78,7 +79,8 @@ impl World {
                 self.source_changed();
             }
             Act::FailDisk => {
-                let faults = DiskFaults { read: self.random.below(30), write: self.random.below(30), room: 0 };
+                let faults =
+                    DiskFaults { read: self.random.below(30), write: self.random.below(30), room: 0 };
                 let disk = self.random.pick(&[&self.served, &self.local]).to_owned().clone();
                 self.note(|| format!("a disk fails: {faults:?}"));
                 disk.set_faults(faults);

@@ -275,10 +275,14 @@ impl State {
 
     /// Error: NoRoom, `more` octets do not fit.
     fn check_room(&self, more: u64) -> Result<(), FileError> {
-        let used: u64 = self.nodes.values().map(|node| match node {
-            Node::File(file) => file.octets.len() as u64,
-            _ => 0,
-        }).sum();
+        let used: u64 = self
+            .nodes
+            .values()
+            .map(|node| match node {
+                Node::File(file) => file.octets.len() as u64,
+                _ => 0,
+            })
+            .sum();
         match self.faults.room > 0 && used + more > self.faults.room {
             true => Err(fault(Errno::NOSPC)),
             false => Ok(()),

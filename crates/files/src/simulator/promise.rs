@@ -22,7 +22,9 @@ pub fn tree_of(disk: &SimulatedDisk, base: &str) -> Tree {
     let prefix = [base.as_bytes(), b"/"].concat();
     let below = |path: &[u8]| path.strip_prefix(&prefix[..]).map(<[u8]>::to_vec);
     let nodes = disk.walk().into_iter().filter_map(|(path, node)| Some((below(&path)?, node)));
-    nodes.filter(|(path, _)| !is_part(path.rsplit(|octet| *octet == b'/').next().unwrap_or_default())).collect()
+    nodes
+        .filter(|(path, _)| !is_part(path.rsplit(|octet| *octet == b'/').next().unwrap_or_default()))
+        .collect()
 }
 
 /// All that each file of a pair of folders ever was.
@@ -100,7 +102,10 @@ pub fn check_copy(source: &Tree, copy: &Tree, is_mirror: bool) -> Result<(), Str
 /// What the source has, and the copy had, is still there.
 pub fn check_kept(source: &Tree, before: &Tree, copy: &Tree) -> Result<(), String> {
     let is_file = |tree: &Tree, path: &[u8]| matches!(tree.get(path), Some(Node::File(_)));
-    match before.keys().find(|path| is_file(before, path) && is_file(source, path) && !copy.contains_key(*path)) {
+    match before
+        .keys()
+        .find(|path| is_file(before, path) && is_file(source, path) && !copy.contains_key(*path))
+    {
         Some(path) => Err(format!("{} was removed, and the source has it", shown(path))),
         None => Ok(()),
     }

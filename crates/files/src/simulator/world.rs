@@ -6,15 +6,15 @@ use pinnace_eventloop::Task;
 
 use super::acts::{Act, FAULTS, WORK};
 use super::contents;
-use super::disk::SimulatedDisk;
+use super::disk::{Node, SimulatedDisk};
 use super::network::Network;
 use super::node::{COPY, ClientLife, SERVED, ServerLife};
 use super::promise::{Tree, Versions, check_copy, check_kept, tree_of};
 use super::random::Random;
 use crate::client::task::Settings;
 use crate::clock::simulated::Simulated;
-use crate::dialogue::{Event, Report};
 use crate::dialogue::requester::Limits;
+use crate::dialogue::{Event, Report};
 use crate::rules::{Deletion, Rules};
 use crate::wire::Message;
 
@@ -23,6 +23,8 @@ const STEPS: u64 = 400;
 const LAST_STEPS: u64 = 100_000;
 /// How often the last transfer is repeated if files have failed.
 const LAST_TRANSFERS: usize = 3;
+/// The most octets of the head of a small file.
+const ENTRY_MAX: u64 = 120;
 /// The largest window of the server, which receives uploads.
 const SERVER_WINDOW: u64 = 16 << 20;
 
@@ -55,6 +57,8 @@ pub struct World {
     before: Option<Tree>,
     pub has_failed_disk: bool,
     pub has_corrupted: bool,
+    pub has_cancelled: bool,
+    has_cut_power: bool,
     interruptions: u64,
     finished: u64,
     /// The course of events, if it is kept.
@@ -106,6 +110,8 @@ impl World {
             before: None,
             has_failed_disk: false,
             has_corrupted: false,
+            has_cancelled: false,
+            has_cut_power: false,
             interruptions: 0,
             finished: 0,
             log: log.then(Vec::new),
@@ -180,7 +186,7 @@ impl World {
         }
         if what == Interruption::Power {
             self.local.cut_power();
-            self.before = None;
+            (self.before, self.has_cut_power) = (None, true);
         }
     }
 
@@ -250,7 +256,30 @@ impl World {
                 _ => {}
             }
         }
-        check_copy(&self.source_tree(), &self.copy_tree(), true)
+        check_copy(&self.source_tree(), &self.copy_tree(), true)?;
+        self.check_content()
+    }
+
+    /// Each interruption makes at most a window travel twice.
+    fn check_content(&self) -> Result<(), String> {
+        let has_lost = self.has_cut_power || self.has_failed_disk || self.has_corrupted || self.has_cancelled;
+        if self.uploads || self.changes > 0 || has_lost {
+            return Ok(());
+        }
+        let size = |node: &Node| match node {
+            Node::File(file) => file.octets.len() as u64 + ENTRY_MAX,
+            _ => 0,
+        };
+        let limits = self.settings.limits;
+        let window = limits.window_max + u64::from(limits.chunk);
+        let most = self.source_tree().values().map(size).sum::<u64>() + self.interruptions * window;
+        match self.network.to_client.content > most {
+            true => Err(format!(
+                "{} octets of files were sent, at most {most} are due",
+                self.network.to_client.content
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Works until the transfer has ended. Returns its report, if it was not aborted.

@@ -43,7 +43,8 @@ impl Mirror {
     /// in it.
     pub fn miss(&mut self, path: &TreePath) {
         if let Some(listing) = &mut self.listing {
-            listing.is_incomplete |= listing.names.get(&path.digest()).is_none_or(|is_directory| *is_directory);
+            listing.is_incomplete |=
+                listing.names.get(&path.digest()).is_none_or(|is_directory| *is_directory);
         }
     }
 
@@ -65,7 +66,8 @@ impl Mirror {
         match folder.directory(&base) {
             Ok(directory) => search.find(&*directory, &base)?,
             // Something else has taken its place since.
-            Err(_) => return Ok(()),
+            Err(error) if is_gone(&error) => return Ok(()),
+            Err(error) => return Err(error),
         }
         let Search { unlisted, count, .. } = search;
         if base.is_empty() && names.is_empty() && !unlisted.is_empty() && !self.deletion.force {
@@ -100,8 +102,12 @@ impl Search<'_> {
         for name in directory.names()? {
             let name = name?;
             let below = path.join(&name)?;
-            // What is neither a file nor a directory nor a link is not removed.
-            let Ok(attributes) = directory.attributes(&name) else { continue };
+            let attributes = match directory.attributes(&name) {
+                Ok(attributes) => attributes,
+                // What is neither a file nor a directory nor a link is not removed.
+                Err(error) if is_gone(&error) => continue,
+                Err(error) => return Err(error),
+            };
             let is_directory = attributes.kind == Kind::Directory;
             if is_part(&name) || self.filter.excludes(&below, is_directory) {
                 continue;
@@ -121,6 +127,11 @@ impl Search<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns true if there is no such name, or something that transfers leave alone.
+fn is_gone(error: &FileError) -> bool {
+    matches!(error.code, Code::NotFound | Code::NotPlain)
 }
 
 /// Removes a path with all below it, except names that the rules leave out. Returns true if the path is gone.
