@@ -50,10 +50,9 @@ pub struct Settings {
     pub domain: String,
 }
 
-/// Why no transfer is possible.
+/// Why no transfer is possible. The next one tries again.
 #[derive(Clone)]
 enum Failure {
-    /// The server has not answered; the next transfer waits for it again.
     NoServer(String),
     Refused(String),
     Protocol(String),
@@ -119,8 +118,8 @@ impl ClientTask {
 
     fn on_frame(&mut self, frame: &[u8]) {
         match Message::read(frame) {
-            // This client's own greeting comes back from the socket when it has connected again.
-            // The server complains of what was made for the connection before, which does not count.
+            // This client's own greeting comes back from the socket when it has connected again. The server complains
+            // of frames that were made for the connection before; such complaints do not count.
             Ok(Message::Ohai { .. }) => {
                 self.complaints = 0;
                 self.begin_again();
@@ -298,17 +297,10 @@ impl Task for ClientTask {
 
     fn on_command(&mut self, command: Command) {
         match command {
-            Command::Start { operation, mut what, offer } => {
-                match &self.failure {
-                    Some(Failure::NoServer(_)) => {
-                        self.failure = None;
-                        self.greet();
-                    }
-                    Some(failure) => {
-                        what.abort(failure.error());
-                        return;
-                    }
-                    None => {}
+            Command::Start { operation, what, offer } => {
+                // The server may answer by now.
+                if self.failure.take().is_some() {
+                    self.begin_again();
                 }
                 if let Some(offer) = offer {
                     // The alias is this client's own: it is valid, and no other has it.
