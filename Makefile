@@ -27,6 +27,7 @@ help:
 	@echo 'make faults            the long forms of the robustness tests'
 	@echo 'make features          the Rust crates with each Cargo feature alone, and with none'
 	@echo 'make simulate          guaranteed delivery in virtual time [RUNS=N seeds] [SEED=N: from it, or it alone]'
+	@echo 'make simulate-files    file transfer in virtual time, likewise'
 	@echo 'make simulate-selftest faults planted in the code one by one; the simulation finds each'
 	@echo 'make interop           interoperation with every other implementation of ZMTP, as a table'
 	@echo 'make older             interoperation with older builds of Pinnace; building each takes minutes [REVISIONS=]'
@@ -104,6 +105,9 @@ features:
 simulate:
 	tools/simulate $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS))
 
+simulate-files:
+	tools/simulate --files $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS))
+
 simulate-selftest:
 	tools/test-simulate
 
@@ -151,5 +155,5 @@ clean:
 
 .PHONY: help build install examples examples-sanitized demo demo-delivery demo-files test check \
 	clients mutation pgm faults \
-	features simulate simulate-selftest interop older older-delivery fuzz bench counts bench-beside \
+	features simulate simulate-files simulate-selftest interop older older-delivery fuzz bench counts bench-beside \
 	bench-delivery bench-files tidy clean

@@ -298,3 +298,18 @@ fn old_parts_are_removed() {
         assert_eq!(leaves(&pair.to()), ["d/.hidden", "d/.z.part", "d/a", "own/.w.part"]);
     });
 }
+
+/// No block of it is asked for, and yet the file ends.
+#[test]
+fn a_large_file_that_became_empty_is_empty_in_the_copy() {
+    for_both(|pair| {
+        fs::create_dir_all(pair.from()).unwrap();
+        let file = pair.from().join("file");
+        fs::write(&file, vec![1; 3 << 20]).unwrap();
+        assert_eq!(pair.run(Rules::default()).files, 1);
+        fs::write(&file, b"").unwrap();
+        let report = pair.run(Rules::default());
+        assert_eq!((report.files, report.failed), (1, vec![]));
+        assert_eq!(fs::read(pair.to().join("file")).unwrap(), b"");
+    });
+}

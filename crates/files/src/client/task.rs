@@ -79,6 +79,8 @@ pub struct ClientTask {
     failure: Option<Failure>,
     /// The server has answered OHAI since.
     is_answered: bool,
+    /// Requests that were answered by ICANHAZ-OK.
+    answered: u64,
     /// Present if the server does not know the extensions.
     plain: Option<PlainRequester>,
     /// What the server has not understood, since it last did.
@@ -94,7 +96,7 @@ pub struct ClientTask {
 
 impl ClientTask {
     pub fn new(connection: Arc<Shared>, endpoint: &str, settings: Settings) -> ClientTask {
-        let (greeting, failure, is_answered, plain) = Default::default();
+        let (greeting, failure, is_answered, answered, plain) = Default::default();
         let (complaint, complaints, mounts, offers) = Default::default();
         // A server does not follow paths of a client, so no change wakes this provider.
         let mut provider = Provider::new(Arc::new(|| {}));
@@ -107,6 +109,7 @@ impl ClientTask {
             greeting,
             failure,
             is_answered,
+            answered,
             plain,
             complaint,
             complaints,
@@ -125,7 +128,9 @@ impl ClientTask {
                 self.begin_again();
             }
             Ok(Message::OhaiOk) => self.on_answer(),
-            // This server's extension answers a greeting by another command.
+            // An answer to a request, perhaps one of an earlier connection.
+            Ok(Message::IcanhazOk) if self.answered < self.requester.sent() => self.answered += 1,
+            // A server with the extensions answers a greeting by another command.
             Ok(Message::IcanhazOk) if self.is_answered && !self.is_open() => self.be_plain(),
             Ok(Message::Cheezburger(burger)) if self.plain.is_some() => {
                 let outcome = self.plain.as_mut().map_or(Ok(()), |plain| plain.on_chunk(&burger));
@@ -149,11 +154,11 @@ impl ClientTask {
                 Err(what) => self.end_all(Failure::Protocol(what)),
             },
             Ok(Message::Nom { credit, .. }) => self.provider.on_nom(credit),
-            Ok(Message::Icanhaz { path, options, .. }) => {
-                if let Some(Ok(request)) = Request::read(path, options) {
-                    self.provider.on_request(&request, &self.mounts);
-                }
-            }
+            Ok(Message::Icanhaz { path, options, .. }) => match Request::read(path, options) {
+                Some(Ok(request)) => self.provider.on_request(&request, &self.mounts),
+                Some(Err(what)) => self.end_all(Failure::Protocol(what.to_owned())),
+                None => {}
+            },
             Ok(Message::HugzOk) => self.requester.on_pong(),
             Ok(Message::Hugz) => self.provider.say(&Message::HugzOk),
             Ok(Message::Srsly { reason }) => {
@@ -338,6 +343,8 @@ impl Task for ClientTask {
                 Some(complaint) => Failure::Protocol(complaint),
                 None => Failure::NoServer(self.endpoint.clone()),
             };
+            // Those that were lost are not answered any more.
+            self.answered = self.requester.sent();
             self.end_all(failure);
             return Next::Now;
         }

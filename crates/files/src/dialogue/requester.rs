@@ -53,6 +53,8 @@ pub struct Requester {
     /// The requests that have not ended.
     requests: BTreeMap<u32, OpenRequest>,
     last_request: u32,
+    /// Requests that are answered by ICANHAZ-OK, since the client began.
+    sent: u64,
     /// Requests that are not sent yet, and their operations.
     waiting: VecDeque<(u64, Request)>,
     /// Frames to be sent.
@@ -72,6 +74,7 @@ impl Requester {
             operations: BTreeMap::new(),
             requests: BTreeMap::new(),
             last_request: 0,
+            sent: 0,
             waiting: VecDeque::new(),
             frames: Vec::new(),
             paced: limits.rate.map(|rate| (Pacer::new(rate, clock::now()), 0)),
@@ -94,6 +97,11 @@ impl Requester {
 
     pub fn is_open(&self) -> bool {
         self.is_open
+    }
+
+    /// Requests so far that the other side answers by ICANHAZ-OK.
+    pub fn sent(&self) -> u64 {
+        self.sent
     }
 
     /// A new connection, or another process at the other side: it knows nothing of earlier requests.
@@ -215,6 +223,7 @@ impl Requester {
             }
             (request.number, request.chunk) = (self.next_number(), self.limits.chunk);
             let lasts = matches!(request.mode, Mode::Follow | Mode::Upload);
+            self.sent += u64::from(request.mode != Mode::Upload);
             self.requests.insert(request.number, OpenRequest { operation, lasts });
             self.frames.push(request.to_frame());
         }

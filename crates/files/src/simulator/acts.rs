@@ -94,11 +94,9 @@ impl World {
                 self.has_failed_disk = true;
             }
             Act::RepairDisks => self.repair_disks(),
-            Act::Corrupt => {
-                if self.network.corrupt(&mut self.random) {
-                    self.note(|| "an octet changes on its way".to_owned());
-                    self.has_corrupted = true;
-                }
+            Act::Corrupt if self.network.corrupt(&mut self.random) => {
+                self.note(|| "an octet changes on its way".to_owned());
+                self.has_corrupted = true;
             }
             _ => {}
         }

@@ -1,9 +1,9 @@
-//! A simulation of a client, a server, their disks and the network between them, in virtual time and on one thread,
-//! decided by a seed.
+//! A simulation of a client, a server, their disks and the network, in virtual time and on one thread, decided by a
+//! seed.
 //!
-//! Client and server are those of production: dialogue, credit, listing, parts, digests, mirroring. Only what they stand
-//! on is replaced: the time (`clock`), the disks (`disk`), the network (`network`), and the threads, whose steps the
-//! simulation takes itself. `promise` states what must hold. A seed always gives the same run, so a finding can be
+//! Client and server are those of production: dialogue, credit, listing, parts, digests, mirroring. Only what they
+//! stand on is replaced: the time (`clock`), the disks (`disk`), the network (`network`), and the threads, whose steps
+//! the simulation takes itself. `promise` states what must hold. A seed always gives the same run, so a finding can be
 //! looked at as often as needed:
 //!
 //! ```text

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pinnace_engine::Body;
 
 use super::random::Random;
-use crate::wire::{Change, Form, Headers, Message};
+use crate::wire::{Change, Form, Headers, Message, Request};
 
 /// What one side has granted, and what the other one has sent, in octets of content.
 #[derive(Debug, Default, Clone, Copy)]
@@ -191,5 +191,31 @@ impl Credit {
             true => Err(format!("the {side} has sent more than its credit: {self:?}")),
             false => Ok(()),
         }
+    }
+}
+
+/// A frame in short, for the course of events.
+pub fn shown(frame: &[u8]) -> String {
+    match Message::read(frame) {
+        Ok(Message::Cheezburger(burger)) => {
+            let headers = Headers::read(burger.headers).unwrap_or_default();
+            let name = String::from_utf8_lossy(burger.filename).into_owned();
+            let (number, form, offset, len) =
+                (headers.request.unwrap_or(0), headers.form, burger.offset, burger.chunk.len());
+            let text = String::from_utf8_lossy(&headers.text).into_owned();
+            format!("{form:?} of request {number}, {name}, {len} octets at {offset} {text}")
+        }
+        Ok(Message::Icanhaz { path, options, .. }) => match Request::read(path, options) {
+            Some(Ok(request)) => {
+                let Request { number, mode, names, ranges, .. } = &request;
+                format!(
+                    "{mode:?} {number} of {}, {} names, {ranges:?}",
+                    String::from_utf8_lossy(path),
+                    names.len()
+                )
+            }
+            other => format!("{other:?}"),
+        },
+        other => format!("{other:?}"),
     }
 }

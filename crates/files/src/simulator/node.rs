@@ -25,12 +25,12 @@ pub const COPY: &str = "copy";
 pub struct ClientLife {
     pub task: ClientTask,
     pub shared: Arc<Shared>,
-    pub transfer: Option<Running>,
+    pub transfer: Option<RunningTransfer>,
     last: u64,
 }
 
 /// A transfer that is under way.
-pub struct Running {
+pub struct RunningTransfer {
     operation: u64,
     pub events: Events,
     pub rules: Rules,
@@ -70,7 +70,7 @@ impl ClientLife {
             }
         };
         self.task.on_command(command);
-        self.transfer = Some(Running { operation, events, rules: rules.clone(), since });
+        self.transfer = Some(RunningTransfer { operation, events, rules: rules.clone(), since });
     }
 
     pub fn cancel(&mut self) {

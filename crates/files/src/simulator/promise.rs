@@ -9,13 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::disk::{Content, Node, SimulatedDisk};
+use super::disk::{SimulatedDisk, SimulatedFile, SimulatedNode};
+use crate::transfer::digest::Digest;
 use crate::tree::is_part;
 
 /// A folder below a disk's root: names below it, and what they are.
-pub type Tree = BTreeMap<Vec<u8>, Node>;
-
-type Digest = [u8; 32];
+pub type Tree = BTreeMap<Vec<u8>, SimulatedNode>;
 
 /// The files, directories and links of a folder, without parts.
 pub fn tree_of(disk: &SimulatedDisk, base: &str) -> Tree {
@@ -39,7 +38,7 @@ impl Versions {
     /// Notes what is in a folder now.
     pub fn note(&mut self, tree: &Tree) {
         for (path, node) in tree {
-            if let Node::File(file) = node {
+            if let SimulatedNode::File(file) = node {
                 self.known.entry(path.clone()).or_default().insert(*hash(file).as_bytes());
             }
         }
@@ -52,7 +51,7 @@ impl Versions {
     /// Each file of a folder is one of its versions.
     pub fn check(&mut self, tree: &Tree) -> Result<(), String> {
         for (path, node) in tree {
-            let Node::File(file) = node else { continue };
+            let SimulatedNode::File(file) = node else { continue };
             if self.checked.insert(path.clone(), file.version) == Some(file.version) {
                 continue;
             }
@@ -70,8 +69,8 @@ impl Versions {
             return Err(format!("{path} is finished with a digest that it never had"));
         }
         match tree.get(path.as_bytes()) {
-            Some(Node::File(file)) if hash(file).as_bytes() == digest => Ok(()),
-            Some(Node::File(_)) => Err(format!("{path} is finished, and has other octets")),
+            Some(SimulatedNode::File(file)) if hash(file).as_bytes() == digest => Ok(()),
+            Some(SimulatedNode::File(_)) => Err(format!("{path} is finished, and has other octets")),
             _ => Err(format!("{path} is finished, and is not there")),
         }
     }
@@ -82,11 +81,11 @@ pub fn check_copy(source: &Tree, copy: &Tree, is_mirror: bool) -> Result<(), Str
     for (path, node) in source {
         let here = copy.get(path);
         let is_same = match (node, here) {
-            (Node::File(one), Some(Node::File(other))) => {
+            (SimulatedNode::File(one), Some(SimulatedNode::File(other))) => {
                 (&one.octets, one.mtime_ns, one.mode) == (&other.octets, other.mtime_ns, other.mode)
             }
-            (Node::Directory(_), Some(Node::Directory(_))) => true,
-            (Node::Link(one), Some(Node::Link(other))) => one == other,
+            (SimulatedNode::Directory(_), Some(SimulatedNode::Directory(_))) => true,
+            (SimulatedNode::Link(one), Some(SimulatedNode::Link(other))) => one == other,
             _ => false,
         };
         if !is_same {
@@ -101,7 +100,7 @@ pub fn check_copy(source: &Tree, copy: &Tree, is_mirror: bool) -> Result<(), Str
 
 /// What the source has, and the copy had, is still there.
 pub fn check_kept(source: &Tree, before: &Tree, copy: &Tree) -> Result<(), String> {
-    let is_file = |tree: &Tree, path: &[u8]| matches!(tree.get(path), Some(Node::File(_)));
+    let is_file = |tree: &Tree, path: &[u8]| matches!(tree.get(path), Some(SimulatedNode::File(_)));
     match before
         .keys()
         .find(|path| is_file(before, path) && is_file(source, path) && !copy.contains_key(*path))
@@ -111,7 +110,7 @@ pub fn check_kept(source: &Tree, before: &Tree, copy: &Tree) -> Result<(), Strin
     }
 }
 
-fn hash(file: &Content) -> blake3::Hash {
+fn hash(file: &SimulatedFile) -> blake3::Hash {
     blake3::hash(&file.octets)
 }
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use pinnace_engine::Body;
 use pinnace_eventloop::Task;
 
 use super::acts::{Act, FAULTS, WORK};
 use super::contents;
-use super::disk::{Node, SimulatedDisk};
-use super::network::Network;
+use super::disk::{SimulatedDisk, SimulatedNode};
+use super::network::{self, Network};
 use super::node::{COPY, ClientLife, SERVED, ServerLife};
 use super::promise::{Tree, Versions, check_copy, check_kept, tree_of};
 use super::random::Random;
@@ -266,8 +267,8 @@ impl World {
         if self.uploads || self.changes > 0 || has_lost {
             return Ok(());
         }
-        let size = |node: &Node| match node {
-            Node::File(file) => file.octets.len() as u64 + ENTRY_MAX,
+        let size = |node: &SimulatedNode| match node {
+            SimulatedNode::File(file) => file.octets.len() as u64 + ENTRY_MAX,
             _ => 0,
         };
         let limits = self.settings.limits;
@@ -317,6 +318,7 @@ impl World {
         while self.network.is_up
             && let Some(frame) = shared.outbox.pop()
         {
+            self.note(|| format!("    client: {}", network::shown(&frame)));
             self.network.send_to_server(self.time.elapsed(), frame)?;
         }
         shared.outbox.is_freed();
@@ -333,10 +335,12 @@ impl World {
             let outbox = std::mem::take(&mut server.outbox);
             *server = ServerLife { outbox, ..ServerLife::new(&self.served) };
         }
-        while let Some(frame) = server.outbox.pop() {
+        let frames: Vec<Body> = std::iter::from_fn(|| server.outbox.pop()).collect();
+        server.outbox.is_freed();
+        for frame in frames {
+            self.note(|| format!("    server: {}", network::shown(&frame)));
             self.network.send_to_client(self.time.elapsed(), frame)?;
         }
-        server.outbox.is_freed();
         Ok(())
     }
 

@@ -163,12 +163,12 @@ impl IncomingFile {
         &self.announced
     }
 
-    /// The parts that are missing, as offsets: first, and end.
+    /// The parts that are missing, as offsets: first, and end. The only group of an empty file is the octet 0.
     pub fn missing(&self) -> Vec<(u64, u64)> {
         let (groups, mut missing, mut next) = (groups_of(self.announced.size), Vec::new(), 1);
         for (first, last) in self.done.iter().chain([(groups + 1, groups + 1)]) {
             if next < first {
-                missing.push(((next - 1) * GROUP, ((first - 1) * GROUP).min(self.announced.size)));
+                missing.push(((next - 1) * GROUP, ((first - 1) * GROUP).min(self.announced.size.max(1))));
             }
             next = last + 1;
         }

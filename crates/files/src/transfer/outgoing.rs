@@ -49,12 +49,13 @@ impl OutgoingFile {
                 _ => {}
             }
         }
-        if ranges.is_empty() {
-            whole.push((0, size));
+        // An empty file has one group, which is in no range.
+        let is_part = !ranges.is_empty() && size > 0;
+        if !is_part {
+            whole = vec![(0, size)];
         }
         whole.reverse();
         let first = whole.last().map_or(0, |range| range.0);
-        let is_part = !ranges.is_empty();
         let (hasher, tree) = (GroupHasher::new(first, size), ValueTree::new(size));
         Ok(OutgoingFile {
             source,
