@@ -1,12 +1,14 @@
 //! A client of a file server.
 
+mod ongoing;
 mod task;
+mod waking;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use pinnace_crypto::{KeyPair, PublicKey, SecretBytes};
@@ -27,7 +29,9 @@ use crate::tree::Folder;
 use crate::tree::disk::DiskFolder;
 use crate::tree::single::Single;
 use crate::wire::Message;
+pub use ongoing::{Events, Transfer};
 use task::{ClientTask, Command, Offer, Settings};
+use waking::{Wakers, Waking};
 
 /// A connection to a server.
 pub struct Client {
@@ -37,10 +41,11 @@ pub struct Client {
 
 /// The connection, for as long as a client or transfer needs it.
 struct Dialogue {
-    task: Handle<ClientTask>,
+    task: Handle<Waking>,
     last: AtomicU64,
+    wakers: Arc<Wakers>,
     /// Dropped after the task.
-    _events: EventLoop<ClientTask>,
+    _events: EventLoop<Waking>,
     _context: Context,
 }
 
@@ -147,12 +152,14 @@ impl ClientBuilder {
         socket.connect(&endpoint)?;
         let slot = events.slot();
         slot.interest().add(PollTarget::Socket(socket), ())?;
-        let task = slot.run(ClientTask::new(socket, &endpoint, settings));
+        let wakers = Arc::<Wakers>::default();
+        let task = slot.run(Waking::new(ClientTask::new(socket, &endpoint, settings), wakers.clone()));
         Ok(Client {
             part_age,
             dialogue: Arc::new(Dialogue {
                 task,
                 last: AtomicU64::new(0),
+                wakers,
                 _events: events,
                 _context: context,
             }),
@@ -259,7 +266,7 @@ impl Client {
         events: Receiver<Event>,
     ) -> Transfer {
         self.dialogue.task.send(Command::Start { operation, what, offer });
-        Transfer { operation, events, dialogue: self.dialogue.clone() }
+        Transfer::new(operation, events, self.dialogue.clone())
     }
 
     /// A transfer that cannot begin.
@@ -268,7 +275,7 @@ impl Client {
         let failed = vec![(path.to_owned(), error.clone())];
         let _ = events.send(Event::Failed { path: path.to_owned(), error });
         let _ = events.send(Event::Ended(Report { failed, ..Report::default() }));
-        Transfer { operation: self.next_operation(), events: received, dialogue: self.dialogue.clone() }
+        Transfer::new(self.next_operation(), received, self.dialogue.clone())
     }
 }
 
@@ -284,46 +291,4 @@ fn offered(from: &Path, alias: &str) -> Result<(Arc<dyn Folder>, Vec<u8>), FileE
     let parent = from.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (folder, name) = (Arc::new(DiskFolder::open(parent)?), name.as_bytes());
     Ok((Arc::new(Single::new(folder, name)), [alias.as_bytes(), b"/", name].concat()))
-}
-
-/// A transfer that is under way.
-pub struct Transfer {
-    operation: u64,
-    events: Receiver<Event>,
-    dialogue: Arc<Dialogue>,
-}
-
-impl Transfer {
-    /// Waits for the next event. None: the transfer is over.
-    pub fn next_event(&self) -> Option<Event> {
-        self.events.recv().ok()
-    }
-
-    /// As `next_event`, but waits at most `time`. Errors: Timeout; Disconnected, the transfer is over.
-    pub fn next_event_within(&self, time: Duration) -> Result<Event, RecvTimeoutError> {
-        self.events.recv_timeout(time)
-    }
-
-    /// Waits until the transfer is over. Errors: it was not completed. Files that failed are in the report.
-    pub fn wait(self) -> Result<Report, Error> {
-        loop {
-            match self.next_event() {
-                Some(Event::Ended(report)) => return Ok(report),
-                Some(Event::Aborted(error)) => return Err(error),
-                Some(_) => {}
-                None => return Err(Error::Cancelled),
-            }
-        }
-    }
-
-    /// Ends the transfer.
-    pub fn cancel(&self) {
-        self.canceller()();
-    }
-
-    /// Ends the transfer when it is called, on any thread.
-    pub fn canceller(&self) -> impl Fn() + Send + 'static {
-        let (dialogue, operation) = (self.dialogue.clone(), self.operation);
-        move || dialogue.task.send(Command::Cancel { operation })
-    }
 }

@@ -1,0 +1,157 @@
+//! A transfer that is under way, and its events.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+
+use super::Dialogue;
+use super::task::Command;
+use crate::dialogue::{Event, Report};
+use crate::error::Error;
+
+/// A transfer that is under way. It goes on if this is dropped, as long as its client exists.
+///
+/// Its events come by `next_event`, as an iterator of `&Transfer`, and as a `Stream` under any executor:
+///
+/// ```
+/// # use pinnace_files::client::{Client, Event};
+/// # use pinnace_files::server::Server;
+/// # let (from, to) = (tempfile::tempdir()?, tempfile::tempdir()?);
+/// # std::fs::write(from.path().join("a"), "content")?;
+/// # let server = Server::builder().folder("/data", from.path())?.bind("tcp://127.0.0.1:*").start()?;
+/// # let client = Client::connect(&server.endpoints()[0])?;
+/// let transfer = client.get("/data/", to.path());
+/// for event in &transfer {
+///     if let Event::Finished { path, size, .. } = event {
+///         println!("{path}: {size} octets");
+///     }
+/// }
+/// let again = client.get("/data/", to.path());
+/// let report = pollster::block_on(again.wait_async())?;
+/// assert_eq!(report.files, 0, "it is here already");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Transfer {
+    operation: u64,
+    events: Receiver<Event>,
+    dialogue: Arc<Dialogue>,
+}
+
+impl Transfer {
+    pub(super) fn new(operation: u64, events: Receiver<Event>, dialogue: Arc<Dialogue>) -> Transfer {
+        Transfer { operation, events, dialogue }
+    }
+
+    /// Waits for the next event. None: the transfer is over.
+    pub fn next_event(&self) -> Option<Event> {
+        self.events.recv().ok()
+    }
+
+    /// As `next_event`, but waits at most `time`. Errors: Timeout; Disconnected, the transfer is over.
+    pub fn next_event_within(&self, time: Duration) -> Result<Event, RecvTimeoutError> {
+        self.events.recv_timeout(time)
+    }
+
+    /// The next event, if it is here; else the task is woken when there may be one. None: the transfer is over. One
+    /// task at a time can wait for a transfer: the last one that has called this.
+    pub fn poll_event(&self, task: &mut Context<'_>) -> Poll<Option<Event>> {
+        let attempt = || match self.events.try_recv() {
+            Ok(event) => Poll::Ready(Some(event)),
+            Err(TryRecvError::Disconnected) => Poll::Ready(None),
+            Err(TryRecvError::Empty) => Poll::Pending,
+        };
+        if let Poll::Ready(event) = attempt() {
+            return Poll::Ready(event);
+        }
+        self.dialogue.wakers.add(self.operation, task.waker());
+        // It may have come in between.
+        attempt()
+    }
+
+    /// As `next_event`, for a task of any executor. A future that is dropped early has taken no event.
+    pub async fn next_event_async(&self) -> Option<Event> {
+        std::future::poll_fn(|task| self.poll_event(task)).await
+    }
+
+    /// Waits until the transfer is over. Errors: it was not completed. Files that failed are in the report.
+    pub fn wait(self) -> Result<Report, Error> {
+        outcome((&self).into_iter().find_map(ended))
+    }
+
+    /// As `wait`, for a task of any executor. If the future is dropped early, the transfer goes on: cancel it by
+    /// `canceller`.
+    pub async fn wait_async(self) -> Result<Report, Error> {
+        loop {
+            let event = self.next_event_async().await;
+            if event.is_none() {
+                return outcome(None);
+            }
+            if let Some(end) = event.and_then(ended) {
+                return outcome(Some(end));
+            }
+        }
+    }
+
+    /// Ends the transfer.
+    pub fn cancel(&self) {
+        self.canceller()();
+    }
+
+    /// Ends the transfer when it is called, on any thread.
+    pub fn canceller(&self) -> impl Fn() + Send + Sync + 'static {
+        let (dialogue, operation) = (self.dialogue.clone(), self.operation);
+        move || dialogue.task.send(Command::Cancel { operation })
+    }
+}
+
+/// What ends a transfer.
+fn ended(event: Event) -> Option<Result<Report, Error>> {
+    match event {
+        Event::Ended(report) => Some(Ok(report)),
+        Event::Aborted(error) => Some(Err(error)),
+        _ => None,
+    }
+}
+
+/// What a transfer has come to. None: it was over without a report.
+fn outcome(end: Option<Result<Report, Error>>) -> Result<Report, Error> {
+    end.unwrap_or(Err(Error::Cancelled))
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.dialogue.wakers.remove(self.operation);
+    }
+}
+
+/// The events of a transfer, until it is over.
+pub struct Events<'a>(&'a Transfer);
+
+impl Iterator for Events<'_> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        self.0.next_event()
+    }
+}
+
+impl<'a> IntoIterator for &'a Transfer {
+    type Item = Event;
+    type IntoIter = Events<'a>;
+
+    fn into_iter(self) -> Events<'a> {
+        Events(self)
+    }
+}
+
+impl Stream for Transfer {
+    type Item = Event;
+
+    fn poll_next(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.poll_event(task)
+    }
+}
