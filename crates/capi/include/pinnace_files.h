@@ -30,7 +30,7 @@ typedef struct pinnace_files_client_t pinnace_files_client_t;
 typedef struct pinnace_files_rules_t pinnace_files_rules_t;
 typedef struct pinnace_files_transfer_t pinnace_files_transfer_t;
 
-const char *pinnace_files_error(void); /* of the calling thread; valid until its next failure */
+const char *pinnace_files_error(void); /* of the calling thread, as pinnace_client_error; until its next failure */
 
 /* Options of a server; they serve for any number of servers. Each is set as text. Times are 0 to 86400000 ms, except
  * where stated:

@@ -110,7 +110,6 @@ def a_path_is_followed(face):
     moved = face.events("moved")[-1]
     expect(moved[1].endswith("a") and moved[2].endswith("b") and moved[3] == "1", f"{moved}")
     refused(errno.EAGAIN, face.tell, "wait", "transfer", 0)
-    refused(errno.EAGAIN, face.tell, "next", "transfer", 0)
     face.tell("cancel", "transfer")
     expect(face.events("aborted")[-1] == ["aborted", str(errno.ECANCELED)], "it is cancelled")
     refused(errno.ECANCELED, face.wait)
@@ -209,6 +208,11 @@ def no_server_answers(face):
     face.tell("get", "transfer", "client", "/data/", face.target)
     expect(face.events("aborted")[-1] == ["aborted", str(errno.EHOSTUNREACH)], "it is aborted")
     refused(errno.EHOSTUNREACH, face.wait, reason="no server answers")
+    # One that waits patiently, until it is cancelled.
+    face.tell("connect", "client", f"ipc://{face.place}/nobody")
+    face.tell("get", "transfer", "client", "/data/", face.target)
+    refused(errno.EAGAIN, face.tell, "next", "transfer", 0)
+    refused(errno.ECANCELED, face.tell, "interrupt", "transfer")
 
 
 def one_file_fails_and_the_others_arrive(face):
