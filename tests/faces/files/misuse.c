@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define SOON_MS 20000
+#define PATIENCE_S 60 /* then a signal ends a check that hangs */
 #define THREADS 8
 #define ROUNDS 20
 
@@ -301,6 +302,7 @@ static void a_fork(void) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
+        alarm(PATIENCE_S);
         pinnace_files_event_t event = {.size = sizeof event};
         FAILS(pinnace_files_transfer_next_event(transfer, &event, -1), EFAULT);
         FAILS(pinnace_files_transfer_cancel(transfer), EFAULT);
@@ -349,6 +351,7 @@ int main(int count_of_words, char **words) {
         mkdir(folder, 0700);
         place = folder;
         failures = 0;
+        alarm(PATIENCE_S);
         checks[at].check();
         printf("%s files: %s\n", failures ? "FAILED" : "ok", checks[at].name);
         fflush(stdout);
