@@ -10,7 +10,8 @@
  *         if (event.kind == files::EventKind::finished)
  *             std::cout << event.path << '\n';
  *
- * Errors are thrown as pinnace::Error. All objects may be called from any thread. Virtual paths are UTF-8. */
+ * Errors are thrown as pinnace::Error. All objects may be called from any thread, but one thread at a time takes the
+ * events of a transfer. Virtual paths are UTF-8. */
 
 #ifndef PINNACE_FILES_HPP
 #define PINNACE_FILES_HPP
@@ -151,6 +152,15 @@ class Transfer {
             return std::nullopt;
         return detail::event_of(event);
     }
+    /* As above, and stores an error there. None: the transfer is over, or there is an error. */
+    std::optional<Event> next_event(Millis timeout, std::error_code &error) {
+        pinnace_files_event_t event{};
+        event.size = sizeof event;
+        const int found = pinnace_files_transfer_next_event(handle_.get(), &event, timeout.count());
+        if (!detail::noted(found < 0, error) || found == 0)
+            return std::nullopt;
+        return detail::event_of(event);
+    }
 
     /* Takes all events, and waits until the transfer is over. Throws why it is not complete; files that failed are in
      * the report. EAGAIN: timeout. */
@@ -170,7 +180,7 @@ class Transfer {
     void cancel() { detail::checked(pinnace_files_transfer_cancel(handle_.get())); }
 
     /* A descriptor for event loops: readable while an event may be there, and once the transfer is over. Then call
-     * next_event with timeout 0, until it throws EAGAIN. */
+     * next_event with timeout 0, until it finds EAGAIN. */
     int fd() { return detail::checked(pinnace_files_transfer_fd(handle_.get())); }
 
     /* The events, in their order. The iterators of one transfer share their place. */

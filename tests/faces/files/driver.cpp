@@ -215,15 +215,12 @@ std::string by_descriptor(const Words &words) {
     std::string answer = "events";
     pollfd item{transfer.fd(), POLLIN, 0};
     while (poll(&item, 1, static_cast<int>(soon.count())) == 1) {
-        try {
-            while (const auto event = transfer.next_event(Millis(0)))
-                if (event->kind != files::EventKind::progress)
-                    answer += std::string(" ") + name_of(event->kind);
-            return answer;
-        } catch (const pinnace::Error &error) {
-            if (error.code() != std::errc::resource_unavailable_try_again)
-                throw;
-        }
+        std::error_code error;
+        while (const auto event = transfer.next_event(Millis(0), error))
+            if (event->kind != files::EventKind::progress)
+                answer += std::string(" ") + name_of(event->kind);
+        if (error != std::errc::resource_unavailable_try_again)
+            return error ? answer + " " + error.message() : answer;
     }
     return answer + " timeout";
 }
