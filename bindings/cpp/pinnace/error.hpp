@@ -1,7 +1,7 @@
 /* This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the MPL was
  * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
 
-/* Errors and times, for all headers of guaranteed delivery. */
+/* Errors and times, for the headers of guaranteed delivery and file transfer. */
 
 #ifndef PINNACE_ERROR_HPP
 #define PINNACE_ERROR_HPP

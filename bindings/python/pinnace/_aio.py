@@ -1,4 +1,5 @@
-"""Receiving in coroutines: the event loop polls a client's descriptor, and no thread waits.
+"""Receiving in coroutines: the event loop polls a client's descriptor, and no thread waits. Likewise the events of a
+transfer of files.
 
 A coroutine takes a message in the same step in which it returns it. So a coroutine that is cancelled has taken none.
 """

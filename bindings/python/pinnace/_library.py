@@ -138,14 +138,18 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 def _load() -> ctypes.CDLL:
     """The library that the environment variable PINNACE_LIBRARY names; otherwise the one that the loader finds."""
     name = os.environ.get("PINNACE_LIBRARY") or ctypes.util.find_library("pinnace") or "libpinnace.so"
-    library = ctypes.CDLL(name, use_errno=True)
-    for function, (returned, taken) in _FUNCTIONS.items():
-        found = getattr(library, function)
+    return ctypes.CDLL(name, use_errno=True)
+
+
+def declare(functions: dict[str, tuple[Any, list[Any]]]) -> None:
+    """Declares what functions return and take."""
+    for function, (returned, taken) in functions.items():
+        found = getattr(lib, function)
         found.restype, found.argtypes = returned, taken
-    return library
 
 
 lib = _load()
+declare(_FUNCTIONS)
 
 
 class Error(OSError):

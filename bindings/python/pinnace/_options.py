@@ -15,7 +15,7 @@ FilePath = Union[str, "os.PathLike[str]"]
 # The options that are times; C has them in milliseconds.
 _TIMES = {
     "lease", "interval", "retry_first", "retry_most", "ack_within", "reassign_after", "retain_for", "deduplicate_for",
-    "linger", "handler_linger",
+    "linger", "handler_linger", "patience", "quiet", "rescan", "part_age",
 }
 # The value of a time without limit.
 FOREVER = b"forever"
@@ -44,7 +44,8 @@ def _in_ms(name: str, time: Seconds) -> bytes:
     return str(max(1, round(seconds * 1000)) if seconds > 0 else 0).encode()
 
 
-def _path(file: FilePath) -> bytes:
+def path_in_c(file: FilePath) -> bytes:
+    """A path as a C string. ValueError: it has a NUL."""
     path = os.fsencode(file)
     if b"\0" in path:
         raise ValueError(f"{file!r} has a NUL")
@@ -52,7 +53,7 @@ def _path(file: FilePath) -> bytes:
 
 
 def in_c_terms(given: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, bytes]:
-    """Options by their names in pinnace_delivery.h, as text; without those that are None. `more` has some in these
+    """Options by their names in C, as text; without those that are None. `more` has some in these
     terms."""
     settings = {}
     for name, value in given.items():
@@ -63,7 +64,7 @@ def in_c_terms(given: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, b
         elif isinstance(value, int):  # bool, too
             settings[name] = str(int(value)).encode()
         else:
-            settings[name] = _path(value) if name == "data_dir" else in_c(value)
+            settings[name] = path_in_c(value) if name == "data_dir" else in_c(value)
     return {**settings, **{key: in_c(value) for key, value in more.items()}}
 
 
@@ -95,9 +96,14 @@ def secure(options: Any, cert: Optional[FilePath], trust: Mapping[str, FilePath]
     """Adds the keys of a certificate, by its path, and the public keys of other clients, by their names. Each is 40
     characters of Z85, or the path of a certificate."""
     if cert is not None:
-        checked(lib.pinnace_client_options_cert(options, _path(cert)))
+        checked(lib.pinnace_client_options_cert(options, path_in_c(cert)))
     for name, key in trust.items():
-        if isinstance(key, str) and len(key) == 40 and _Z85.issuperset(key):
-            checked(lib.pinnace_client_options_trust(options, in_c(name), in_c(key)))
-        else:
-            checked(lib.pinnace_client_options_trust_file(options, in_c(name), _path(key)))
+        add_key(options, name, key, lib.pinnace_client_options_trust, lib.pinnace_client_options_trust_file)
+
+
+def add_key(options: Any, name: str, key: FilePath, by_key: Any, by_file: Any) -> None:
+    """Adds the public key of another: 40 characters of Z85, by the function `by_key`, or the path of a certificate."""
+    if isinstance(key, str) and len(key) == 40 and _Z85.issuperset(key):
+        checked(by_key(options, in_c(name), in_c(key)))
+    else:
+        checked(by_file(options, in_c(name), path_in_c(key)))

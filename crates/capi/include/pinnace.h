@@ -192,5 +192,6 @@ int pinnace_certstore_refused(void *store, size_t index, char *buffer, size_t *s
 #endif
 
 #include "pinnace_delivery.h"
+#include "pinnace_files.h"
 
 #endif /* PINNACE_H */

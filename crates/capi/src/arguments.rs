@@ -82,7 +82,9 @@ pub(crate) unsafe fn bytes_mut<'a>(data: *mut c_void, len: usize) -> Result<&'a 
 /// older version has a shorter struct than ours.
 pub(crate) struct SizedStruct<T> {
     at: *mut T,
+    /// Of what is written.
     size: usize,
+    given: usize,
 }
 
 impl<T> SizedStruct<T> {
@@ -90,7 +92,7 @@ impl<T> SizedStruct<T> {
     ///
     /// # Safety
     /// `at` must be null, or point to a size and be valid for writes of that many bytes until `write`. `T` must be
-    /// `repr(C)`, have its size as the first member, and consist of plain numbers.
+    /// `repr(C)`, have its size as the first member, and consist of plain numbers and pointers.
     pub(crate) unsafe fn at(at: *mut T) -> Result<SizedStruct<T>, Error> {
         if at.is_null() {
             return Err(Error::Fault);
@@ -100,13 +102,18 @@ impl<T> SizedStruct<T> {
         if size < size_of::<usize>() {
             return Err(Error::Invalid(Invalid::Length));
         }
-        Ok(SizedStruct { at, size: size.min(size_of::<T>()) })
+        Ok(SizedStruct { at, size: size.min(size_of::<T>()), given: size })
+    }
+
+    /// The size that the caller has set.
+    pub(crate) fn given(&self) -> usize {
+        self.given
     }
 
     /// Writes the part of `from` that fits.
-    pub(crate) fn write(self, from: &T) {
+    pub(crate) fn write(&self, from: &T) {
         let (from, to) = (ptr::from_ref(from).cast::<u8>(), self.at.cast::<u8>());
-        // SAFETY: the promise to `at`; plain numbers may be copied in part.
+        // SAFETY: the promise to `at`; numbers may be copied in part.
         unsafe { ptr::copy_nonoverlapping(from, to, self.size) }
     }
 }

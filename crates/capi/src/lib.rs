@@ -9,10 +9,12 @@
 //! Not checked: that a non-null pointer refers to the memory that the manual page requires.
 
 mod arguments;
+mod call_error;
 mod context;
 mod curve;
 mod delivery;
 mod error;
+mod files;
 mod guard;
 mod handle;
 mod legacy;
@@ -22,6 +24,7 @@ mod poll;
 mod poller;
 mod proxy;
 mod registry;
+mod settings;
 mod socket;
 mod timers;
 mod utils;

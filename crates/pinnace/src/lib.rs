@@ -25,7 +25,7 @@
 //! - Limits in messages and in bytes, per peer ([`Builder::send_byte_limit`]) and for the whole context
 //!   ([`ContextBuilder::max_bytes`]).
 //! - Guaranteed delivery between named clients, without a service to run: [`delivery`].
-//! - File transfer, verified and resumable: [`files`].
+//! - File transfer, verified and resumable, with events as an iterator and as a stream: [`files`].
 //! - Cargo features, all on by default: `redis` and `sqlite`, the registries of [`delivery`] of these kinds; `tls`, for
 //!   wss://, tls+tcp:// and rediss://; `zstd`, for the compression of large bodies in [`delivery`]. An address that
 //!   needs a feature without which the crate was built is an error that names it. `pgm` (pgm:// and epgm://) is off.

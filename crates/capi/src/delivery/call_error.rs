@@ -1,44 +1,13 @@
-//! Errors as C sees them: a number in errno, and a message stored for the thread.
+//! Errors of guaranteed delivery as C sees them.
 
-use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int};
-use std::fmt::Display;
+use std::ffi::{c_char, c_int};
 use std::io::ErrorKind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pinnace_delivery::Error as DeliveryError;
 use pinnace_delivery::registry::RegistryError;
-use pinnace_engine::{Error, Uncancelled};
 
-use crate::error::set_errno;
-use crate::guard::Returned;
-
-thread_local! {
-    static LAST: RefCell<CString> = RefCell::default();
-}
-
-/// The error of a failed call.
-pub(super) struct CallError {
-    pub(super) number: c_int,
-    pub(super) words: String,
-}
-
-impl CallError {
-    pub(super) fn new(number: c_int, words: impl Display) -> CallError {
-        CallError { number, words: words.to_string() }
-    }
-
-    /// The message as a C string.
-    pub(super) fn text(&self) -> CString {
-        CString::new(self.words.replace('\0', "?")).unwrap_or_default()
-    }
-}
-
-impl From<Error> for CallError {
-    fn from(error: Error) -> CallError {
-        CallError::new(error.errno(), error)
-    }
-}
+use crate::call_error::last_text;
+pub(super) use crate::call_error::{CallError, caught, told_call as delivery_call};
 
 impl From<DeliveryError> for CallError {
     fn from(error: DeliveryError) -> CallError {
@@ -115,28 +84,9 @@ fn of_kind(kind: ErrorKind) -> c_int {
     }
 }
 
-/// Runs `body`; a panic becomes an error.
-pub(super) fn caught<R>(body: impl FnOnce() -> Result<R, CallError>) -> Result<R, CallError> {
-    // The file I/O in `body` would be a cancellation point.
-    let _uncancelled = Uncancelled::begin();
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        Err(CallError::new(libc::ENOTRECOVERABLE, "internal error: the library panicked"))
-    })
-}
-
-/// Runs `body`. An error or a panic becomes errno, the thread's error message, and `R::FAILED`.
-pub(super) fn delivery_call<R: Returned>(body: impl FnOnce() -> Result<R, CallError>) -> R {
-    caught(body).unwrap_or_else(|error| {
-        // Not available while the thread is exiting.
-        let _ = LAST.try_with(|last| last.replace(error.text()));
-        set_errno(error.number);
-        R::FAILED
-    })
-}
-
 /// The message of this thread's last failure of a function of clients, options or deliveries; empty before the first.
 /// Valid until the thread's next failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_error() -> *const c_char {
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    last_text()
 }

@@ -29,6 +29,7 @@ use pinnace_delivery::{Client, Error as DeliveryError};
 use pinnace_sys::fork;
 use pinnace_sys::signals::Mask;
 
+use crate::call_error::c_text;
 use crate::delivery::options::{OPTIONS, no_options, string};
 use crate::pinnace::{deadline, put_text};
 use crate::registry::Registry;
@@ -71,11 +72,6 @@ const MOMENT: Duration = Duration::from_millis(200);
 thread_local! {
     /// Number of handlers active on this thread.
     static HANDLERS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// A text for C; a NUL inside becomes a question mark.
-fn c_text(text: &str) -> CString {
-    CString::new(text.replace('\0', "?")).unwrap_or_default()
 }
 
 fn no_client() -> CallError {

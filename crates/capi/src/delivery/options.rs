@@ -1,20 +1,21 @@
 //! Options of a client, set by name as text, so that new options need no new functions.
 
-use std::collections::BTreeMap;
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pinnace_cert::{Certificate, Error as CertError, KeyPair, PublicKey};
+use pinnace_cert::{KeyPair, PublicKey};
 use pinnace_delivery::{Builder, Client};
-use pinnace_engine::{Error, z85};
+use pinnace_engine::Error;
 
 use super::call_error::{CallError, delivery_call};
-use crate::arguments::text;
-use crate::pinnace::certificates;
+use crate::call_error::given;
+pub(super) use crate::call_error::string;
 use crate::registry::Registry;
+use crate::settings::{
+    BYTES, DAY_MS, FLAG, Key, Kind, Settings, TIME, TIME_OR_NONE, Value, keys_of, keys_of_file, public_key,
+    public_key_of_file,
+};
 
 pub(super) static OPTIONS: Registry<Mutex<Options>> = Registry::new();
 
@@ -24,8 +25,8 @@ pub(super) struct Options {
     name: String,
     topic: String,
     topics: Vec<String>,
-    /// By index in KEYS.
-    values: BTreeMap<usize, Value>,
+    /// Those of KEYS.
+    values: Settings,
     peers: Vec<Peer>,
     curve: Option<KeyPair>,
     trusted: Vec<(String, PublicKey)>,
@@ -37,43 +38,14 @@ struct Peer {
     topics: Vec<String>,
 }
 
-/// The type of an option's value.
-enum Kind {
-    Path,
-    Text,
-    Number {
-        least: u64,
-        most: u64,
-    },
-    /// As a number up to a day, or FOREVER.
-    TimeOrForever,
-}
-
-enum Value {
-    Path(PathBuf),
-    Text(String),
-    Number(u64),
-}
-
-/// An option: its name, the type of its value, and the function that applies the value.
-struct Key(&'static str, Kind, fn(Plan, &Value) -> Plan);
-
 /// A client being configured. `retry` is collected here because two options set it.
 struct Plan {
     builder: Builder,
     retry: (Duration, Duration),
 }
 
-const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-const TIME: Kind = Kind::Number { least: 1, most: DAY_MS };
-const TIME_OR_NONE: Kind = Kind::Number { least: 0, most: DAY_MS };
-/// A time without limit, as text and as a number of milliseconds.
-const FOREVER: (&str, u64) = ("forever", u64::MAX);
-const FLAG: Kind = Kind::Number { least: 0, most: 1 };
-const BYTES: Kind = Kind::Number { least: 0, most: u64::MAX };
-
 /// All options, one per entry.
-const KEYS: &[Key] = &[
+const KEYS: &[Key<Plan>] = &[
     Key("data_dir", Kind::Path, |plan, value| plan.with(|builder| builder.data_dir(value.path()))),
     Key("registry", Kind::Text, |plan, value| plan.with(|builder| builder.registry(value.text()))),
     Key("listen", Kind::Text, |plan, value| plan.with(|builder| builder.listen(value.text()))),
@@ -132,49 +104,6 @@ const KEYS: &[Key] = &[
     }),
 ];
 
-impl Kind {
-    /// On an error, returns a description of the accepted values.
-    fn read(&self, value: &CStr) -> Result<Value, String> {
-        let text = value.to_str();
-        match self {
-            Kind::Path => Ok(Value::Path(PathBuf::from(OsStr::from_bytes(value.to_bytes())))),
-            Kind::Text => text.map(|text| Value::Text(text.to_owned())).map_err(|_| "UTF-8".to_owned()),
-            Kind::TimeOrForever if text == Ok(FOREVER.0) => Ok(Value::Number(FOREVER.1)),
-            Kind::TimeOrForever => {
-                TIME_OR_NONE.read(value).map_err(|wanted| format!("{wanted}, or {}", FOREVER.0))
-            }
-            Kind::Number { least, most } => {
-                let digits = text.ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-                let number = digits.and_then(|text| text.parse().ok());
-                let number = number.filter(|number| (least..=most).contains(&number));
-                number.map(Value::Number).ok_or_else(|| format!("a number from {least} to {most}"))
-            }
-        }
-    }
-}
-
-/// Each accessor requires the kind that the key has.
-impl Value {
-    fn path(&self) -> PathBuf {
-        if let Value::Path(path) = self { path.clone() } else { PathBuf::new() }
-    }
-
-    fn text(&self) -> &str {
-        if let Value::Text(text) = self { text } else { "" }
-    }
-
-    fn number(&self) -> u64 {
-        if let Value::Number(number) = self { *number } else { 0 }
-    }
-
-    fn time(&self) -> Duration {
-        match self.number() {
-            number if number == FOREVER.1 => Duration::MAX,
-            number => Duration::from_millis(number),
-        }
-    }
-}
-
 impl Plan {
     fn with(self, change: impl FnOnce(Builder) -> Builder) -> Plan {
         Plan { builder: change(self.builder), ..self }
@@ -187,25 +116,10 @@ impl Plan {
 }
 
 impl Options {
-    fn set(&mut self, key: &CStr, value: &CStr) -> Result<(), CallError> {
-        let Some(at) = KEYS.iter().position(|Key(name, ..)| name.as_bytes() == key.to_bytes()) else {
-            let known: Vec<&str> = KEYS.iter().map(|Key(name, ..)| *name).collect();
-            let words = format!("unknown option {key:?}; the options are {}", known.join(", "));
-            return Err(CallError::new(libc::EINVAL, words));
-        };
-        let Key(name, kind, _) = &KEYS[at];
-        let read = kind.read(value);
-        let read = read.map_err(|wanted| {
-            CallError::new(libc::EINVAL, format!("{name} must be {wanted}, not {value:?}"))
-        })?;
-        self.values.insert(at, read);
-        Ok(())
-    }
-
     pub(super) fn builder<'a>(&'a self) -> Builder {
         let retry = (Duration::from_millis(100), Duration::from_secs(60));
         let plan = Plan { builder: Client::builder(&self.name, &self.topic), retry };
-        let plan = self.values.iter().fold(plan, |plan, (at, value)| KEYS[*at].2(plan, value));
+        let plan = self.values.apply(KEYS, plan);
         let mut builder = plan.builder.retry(plan.retry.0, plan.retry.1);
         let texts = |topics: &'a [String]| topics.iter().map(String::as_str).collect::<Vec<&str>>();
         builder = builder.topics(&texts(&self.topics));
@@ -217,30 +131,6 @@ impl Options {
         }
         self.trusted.iter().fold(builder, |builder, (name, key)| builder.trust(name, key))
     }
-}
-
-/// A C string of arbitrary bytes.
-///
-/// # Safety
-/// `from` must be null or a C string that lives as long as the result is used.
-unsafe fn given<'a>(from: *const c_char, what: &str) -> Result<&'a CStr, CallError> {
-    if from.is_null() {
-        return Err(CallError::new(libc::EFAULT, format!("{what} is NULL")));
-    }
-    // SAFETY: the caller's promise.
-    Ok(unsafe { CStr::from_ptr(from) })
-}
-
-/// A C string in UTF-8; `what` names it in error messages.
-///
-/// # Safety
-/// As `given`.
-pub(super) unsafe fn string<'a>(from: *const c_char, what: &str) -> Result<&'a str, CallError> {
-    // SAFETY: the caller's promise.
-    unsafe { text(from) }.map_err(|error| {
-        let problem = if error == Error::Fault { "NULL" } else { "not UTF-8" };
-        CallError::new(error.errno(), format!("{what} is {problem}"))
-    })
 }
 
 pub(super) fn no_options(_: Error) -> CallError {
@@ -278,7 +168,7 @@ pub unsafe extern "C" fn pinnace_client_options_set(
         let options = OPTIONS.get(handle).map_err(no_options)?;
         // SAFETY: the caller's promise.
         let (key, value) = unsafe { (given(key, "the option")?, given(value, "the value")?) };
-        options.lock().set(key, value)?;
+        options.lock().values.set(KEYS, key, value)?;
         Ok(0)
     })
 }
@@ -334,8 +224,7 @@ pub unsafe extern "C" fn pinnace_client_options_peer(
 pub extern "C" fn pinnace_client_options_curve(handle: *mut c_void, certificate: *mut c_void) -> c_int {
     delivery_call(|| {
         let options = OPTIONS.get(handle).map_err(no_options)?;
-        let keys = certificates::keys(certificate)?;
-        let keys = keys.ok_or_else(|| CallError::new(libc::ENOKEY, "the certificate has no secret key"))?;
+        let keys = keys_of(certificate)?;
         options.lock().curve = Some(keys);
         Ok(0)
     })
@@ -354,26 +243,9 @@ pub unsafe extern "C" fn pinnace_client_options_trust(
     delivery_call(|| {
         let options = OPTIONS.get(handle).map_err(no_options)?;
         // SAFETY: the caller's promise.
-        let (name, key) = unsafe { (string(name, "the name")?, string(key, "the key")?) };
-        let key = z85::decode_key(key.as_bytes())
-            .ok_or_else(|| CallError::new(libc::EINVAL, "a key must be 40 characters of Z85"))?;
+        let (name, key) = unsafe { (string(name, "the name")?, public_key(key)?) };
         options.lock().trusted.push((name.to_owned(), key));
         Ok(0)
-    })
-}
-
-/// Reads a certificate's file.
-///
-/// # Safety
-/// `file` must be null or a C string.
-unsafe fn read_cert(
-    file: *const c_char,
-    load: impl FnOnce(&Path) -> Result<Certificate, CertError>,
-) -> Result<Certificate, CallError> {
-    // SAFETY: the caller's promise.
-    let path = Path::new(OsStr::from_bytes(unsafe { given(file, "the file") }?.to_bytes()));
-    load(path).map_err(|error| {
-        CallError::new(certificates::errno_of(&error), format!("{}: {error}", path.display()))
     })
 }
 
@@ -386,8 +258,8 @@ pub unsafe extern "C" fn pinnace_client_options_cert(handle: *mut c_void, file: 
     delivery_call(|| {
         let options = OPTIONS.get(handle).map_err(no_options)?;
         // SAFETY: the caller's promise.
-        let certificate = unsafe { read_cert(file, |path| Certificate::load_own(path)) }?;
-        options.lock().curve = certificate.keys().cloned();
+        let keys = unsafe { keys_of_file(file) }?;
+        options.lock().curve = Some(keys);
         Ok(0)
     })
 }
@@ -405,10 +277,8 @@ pub unsafe extern "C" fn pinnace_client_options_trust_file(
     delivery_call(|| {
         let options = OPTIONS.get(handle).map_err(no_options)?;
         // SAFETY: the caller's promise.
-        let name = unsafe { string(name, "the name") }?;
-        // SAFETY: the caller's promise.
-        let certificate = unsafe { read_cert(file, |path| Certificate::load_public(path)) }?;
-        options.lock().trusted.push((name.to_owned(), *certificate.public_key()));
+        let (name, key) = unsafe { (string(name, "the name")?, public_key_of_file(file)?) };
+        options.lock().trusted.push((name.to_owned(), key));
         Ok(0)
     })
 }

@@ -64,8 +64,8 @@ impl Transfer {
     }
 
     /// As `next_event`, for a task of any executor. A future that is dropped early has taken no event.
-    pub async fn next_event_async(&self) -> Option<Event> {
-        std::future::poll_fn(|task| self.poll_event(task)).await
+    pub fn next_event_async(&mut self) -> impl Future<Output = Option<Event>> + Send + '_ {
+        std::future::poll_fn(move |task| self.poll_event(task))
     }
 
     /// Waits until the transfer is over. Errors: it was not completed. Files that failed are in the report.
@@ -75,7 +75,7 @@ impl Transfer {
 
     /// As `wait`, for a task of any executor. If the future is dropped early, the transfer goes on: cancel it by
     /// `canceller`.
-    pub async fn wait_async(self) -> Result<Report, Error> {
+    pub async fn wait_async(mut self) -> Result<Report, Error> {
         loop {
             let event = self.next_event_async().await;
             if event.is_none() {

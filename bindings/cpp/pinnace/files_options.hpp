@@ -1,0 +1,218 @@
+/* This Source Code Form is subject to the terms of the Mozilla Public License, v. 2.0. If a copy of the MPL was
+ * not distributed with this file, You can obtain one at https://mozilla.org/MPL/2.0/. */
+
+/* The options of servers and clients of file transfer, and the rules of transfers. */
+
+#ifndef PINNACE_FILES_OPTIONS_HPP
+#define PINNACE_FILES_OPTIONS_HPP
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <pinnace/error.hpp>
+
+namespace pinnace::files {
+
+namespace detail {
+
+using namespace pinnace::detail;
+
+template <typename Object, int (*release)(Object *)> struct Release {
+    void operator()(Object *handle) const noexcept { release(handle); }
+};
+/* An object of C, which is released with it. */
+template <typename Object, int (*release)(Object *)>
+using Handle = std::unique_ptr<Object, Release<Object, release>>;
+
+} // namespace detail
+
+enum class Right { read = PINNACE_FILES_READ, write = PINNACE_FILES_WRITE };
+
+/* The configuration of a server; any number of servers can be started with it. */
+class ServerOptions {
+  public:
+    ServerOptions() : handle_(pinnace_files_server_options_new()) {
+        detail::checked(handle_.get(), handle_ == nullptr);
+    }
+
+    /* Sets an option by its name and as text, like pinnace_files_server_options_set. */
+    ServerOptions &set(const std::string &key, const std::string &value) {
+        detail::checked(pinnace_files_server_options_set(handle_.get(), key.c_str(), value.c_str()));
+        return *this;
+    }
+    /* Serves a folder of this host below a virtual path such as "/data". */
+    ServerOptions &folder(const std::string &alias, const std::filesystem::path &path) {
+        return add(alias, path, 0);
+    }
+    /* As `folder`, and clients may upload to it. */
+    ServerOptions &writable_folder(const std::string &alias, const std::filesystem::path &path) {
+        return add(alias, path, 1);
+    }
+    ServerOptions &bind(const std::string &endpoint) {
+        detail::checked(pinnace_files_server_options_bind(handle_.get(), endpoint.c_str()));
+        return *this;
+    }
+    /* How many threads read files. */
+    ServerOptions &workers(unsigned count) { return set("workers", std::to_string(count)); }
+    /* Serves only clients that name the same domain. */
+    ServerOptions &domain(const std::string &name) { return set("domain", name); }
+    /* A file that is followed is sent when its writer closes it, or was idle for so long. */
+    ServerOptions &quiet(Millis time) { return set("quiet_ms", std::to_string(time.count())); }
+    /* How often folders are listed again that cannot be watched. */
+    ServerOptions &rescan(Millis time) { return set("rescan_ms", std::to_string(time.count())); }
+    /* How long the parts of uploads that ended early are kept. */
+    ServerOptions &part_age(Millis time) { return set("part_age_ms", std::to_string(time.count())); }
+    /* The most frames that wait for each client, in each direction; 0: no limit. */
+    ServerOptions &high_water_mark(std::uint32_t frames) { return set("high_water_mark", std::to_string(frames)); }
+
+    /* Encrypts all connections with the keys of a certificate from pinnace_cert_load, or of a file as `pinnace keygen
+     * NAME` writes it. */
+    ServerOptions &curve(void *certificate) {
+        detail::checked(pinnace_files_server_options_curve(handle_.get(), certificate));
+        return *this;
+    }
+    ServerOptions &cert(const std::filesystem::path &file) {
+        detail::checked(pinnace_files_server_options_cert(handle_.get(), file.c_str()));
+        return *this;
+    }
+    /* Admits a user, and others only if they are added too: by a public key, 40 characters of Z85, by its certificate's
+     * file, or by a password, which is sent in clear. */
+    ServerOptions &user_by_key(const std::string &name, const std::string &key) {
+        detail::checked(pinnace_files_server_options_user(handle_.get(), name.c_str(), key.c_str()));
+        return *this;
+    }
+    ServerOptions &user_by_file(const std::string &name, const std::filesystem::path &file) {
+        detail::checked(pinnace_files_server_options_user_file(handle_.get(), name.c_str(), file.c_str()));
+        return *this;
+    }
+    ServerOptions &user_by_password(const std::string &name, const std::string &password) {
+        detail::checked(pinnace_files_server_options_password(handle_.get(), name.c_str(), password.c_str()));
+        return *this;
+    }
+    /* Gives a user, or "*", which is anybody, a right to a virtual path and all below it. Without any grant every
+     * client may do everything. */
+    ServerOptions &grant(const std::string &user, const std::string &path, Right right) {
+        detail::checked(pinnace_files_server_options_grant(handle_.get(), user.c_str(), path.c_str(),
+                                                           static_cast<int>(right)));
+        return *this;
+    }
+
+    const pinnace_files_server_options_t *handle() const noexcept { return handle_.get(); }
+
+  private:
+    ServerOptions &add(const std::string &alias, const std::filesystem::path &path, int writable) {
+        detail::checked(pinnace_files_server_options_folder(handle_.get(), alias.c_str(), path.c_str(), writable));
+        return *this;
+    }
+
+    detail::Handle<pinnace_files_server_options_t, pinnace_files_server_options_destroy> handle_;
+};
+
+/* The configuration of a client of the server at an endpoint. */
+class ClientOptions {
+  public:
+    explicit ClientOptions(const std::string &endpoint)
+        : handle_(pinnace_files_client_options_new(endpoint.c_str())) {
+        detail::checked(handle_.get(), handle_ == nullptr);
+    }
+
+    /* Sets an option by its name and as text, like pinnace_files_client_options_set. */
+    ClientOptions &set(const std::string &key, const std::string &value) {
+        detail::checked(pinnace_files_client_options_set(handle_.get(), key.c_str(), value.c_str()));
+        return *this;
+    }
+    /* The domain that the server has to have. */
+    ClientOptions &domain(const std::string &name) { return set("domain", name); }
+    /* How long the server may take to answer. */
+    ClientOptions &patience(Millis time) { return set("patience_ms", std::to_string(time.count())); }
+    /* The most bytes that are under way: a link's bandwidth times its round trip. */
+    ClientOptions &window_max(std::uint64_t bytes) { return set("window_max", std::to_string(bytes)); }
+    /* The most octets of a chunk. */
+    ClientOptions &chunk(std::uint32_t octets) { return set("chunk", std::to_string(octets)); }
+    /* The most bytes a second, in each direction; 0: no limit. */
+    ClientOptions &limit_rate(std::uint64_t bytes_per_s) { return set("limit_rate", std::to_string(bytes_per_s)); }
+    /* The most frames that wait, in each direction; 0: no limit. */
+    ClientOptions &high_water_mark(std::uint32_t frames) { return set("high_water_mark", std::to_string(frames)); }
+    /* How long the parts of transfers that ended early are kept. */
+    ClientOptions &part_age(Millis time) { return set("part_age_ms", std::to_string(time.count())); }
+
+    /* Encrypts the connection to the server with this public key: with a certificate from pinnace_cert_load and 40
+     * characters of Z85, or with files as `pinnace keygen NAME` writes them. */
+    ClientOptions &curve(void *certificate, const std::string &server_key) {
+        detail::checked(pinnace_files_client_options_curve(handle_.get(), certificate, server_key.c_str()));
+        return *this;
+    }
+    ClientOptions &cert(const std::filesystem::path &file, const std::filesystem::path &server_file) {
+        detail::checked(pinnace_files_client_options_cert(handle_.get(), file.c_str(), server_file.c_str()));
+        return *this;
+    }
+    /* Gives a user's name and password, which are sent in clear. */
+    ClientOptions &password(const std::string &user, const std::string &password) {
+        detail::checked(pinnace_files_client_options_password(handle_.get(), user.c_str(), password.c_str()));
+        return *this;
+    }
+
+    const pinnace_files_client_options_t *handle() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<pinnace_files_client_options_t, pinnace_files_client_options_destroy> handle_;
+};
+
+/* Which files that are there already are replaced: those with another size or time; of these, those that are not newer
+ * than the source's; none. */
+enum class Existing { different, not_newer, nothing };
+
+/* The rules of a transfer. By default, files that differ in size or time are replaced, and nothing is removed. */
+class Rules {
+  public:
+    Rules() : handle_(pinnace_files_rules_new()) { detail::checked(handle_.get(), handle_ == nullptr); }
+
+    /* Sets a rule by its name and as text, like pinnace_files_rules_set. */
+    Rules &set(const std::string &key, const std::string &value) {
+        detail::checked(pinnace_files_rules_set(handle_.get(), key.c_str(), value.c_str()));
+        return *this;
+    }
+    /* Which names are left out: the first pattern that a name matches counts. */
+    Rules &exclude(const std::string &pattern) {
+        detail::checked(pinnace_files_rules_exclude(handle_.get(), pattern.c_str()));
+        return *this;
+    }
+    Rules &include(const std::string &pattern) {
+        detail::checked(pinnace_files_rules_include(handle_.get(), pattern.c_str()));
+        return *this;
+    }
+    Rules &existing(Existing which) {
+        return set("existing", which == Existing::different   ? "different"
+                               : which == Existing::not_newer ? "not_newer"
+                                                              : "nothing");
+    }
+    /* Files of the same size and time are compared by their content. */
+    Rules &checksum(bool on = true) { return flag("checksum", on); }
+    /* Of a large file that differs all is sent, and not only the blocks that differ. */
+    Rules &whole_files(bool on = true) { return flag("whole_files", on); }
+    /* What the source does not have is removed, unless it is more than `most` files and directories, or everything and
+     * not `force`. */
+    Rules &deletion(std::optional<std::uint64_t> most = std::nullopt, bool force = false) {
+        if (most)
+            set("deletion_most", std::to_string(*most));
+        return flag("deletion", true).flag("deletion_force", force);
+    }
+    /* A file gets its name when its octets are on the disk. */
+    Rules &fsync(bool on = true) { return flag("fsync", on); }
+    /* Nothing is changed: what would be is told. */
+    Rules &dry_run(bool on = true) { return flag("dry_run", on); }
+
+    const pinnace_files_rules_t *handle() const noexcept { return handle_.get(); }
+
+  private:
+    Rules &flag(const std::string &key, bool on) { return set(key, on ? "1" : "0"); }
+
+    detail::Handle<pinnace_files_rules_t, pinnace_files_rules_destroy> handle_;
+};
+
+} // namespace pinnace::files
+
+#endif /* PINNACE_FILES_OPTIONS_HPP */

@@ -1,0 +1,91 @@
+"""Which names a transfer leaves out, which files it replaces, and which it removes."""
+import contextlib
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple, Optional
+
+from . import _files_library as _files_library  # declares the functions
+from ._library import checked, in_c, last_error, lib
+from ._options import in_c_terms
+
+
+class Existing(enum.Enum):
+    """Which files that are there already are replaced."""
+
+    DIFFERENT = "different"  # those with another size or time
+    NOT_NEWER = "not_newer"  # of these, those that are not newer than the source's
+    NOTHING = "nothing"
+
+
+class Pattern(NamedTuple):
+    """A pattern of names. `*` and `?` match no slash; `[abc]` is one of some characters; `**` between slashes stands
+    for any directories. One that begins with a slash matches from the root of the transfer on, others at the end of a
+    path. One that ends with a slash matches directories only."""
+
+    text: str
+    includes: bool
+
+
+def include(text: str) -> Pattern:
+    """Keeps the names that match."""
+    return Pattern(text, True)
+
+
+def exclude(text: str) -> Pattern:
+    """Leaves out the names that match."""
+    return Pattern(text, False)
+
+
+class Deletion(NamedTuple):
+    """What the source does not have is removed: nothing, if that is more than `most` files and directories; everything,
+    if the source is empty, only with `force`."""
+
+    most: Optional[int] = None
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of a transfer. By default, files that differ in size or time are replaced, and nothing is removed.
+
+    Of the patterns in `filter`, the first that a name matches counts. `checksum`: files of the same size and time are
+    compared by their content. `whole_files`: of a large file that differs all is sent, and not only the blocks that
+    differ. `fsync`: a file gets its name when its octets are on the disk. `dry_run`: nothing is changed; Planned tells
+    what would be. `more` has rules by their names in pinnace_files.h, as text."""
+
+    filter: Sequence[Pattern] = ()
+    existing: Existing = Existing.DIFFERENT
+    checksum: bool = False
+    whole_files: bool = False
+    deletion: Optional[Deletion] = None
+    fsync: bool = False
+    dry_run: bool = False
+    more: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@contextlib.contextmanager
+def rules_in_c(rules: Optional[Rules]) -> Iterator[Any]:
+    """Rules in C's terms; None for the default."""
+    if rules is None:
+        yield None
+        return
+    handle = lib.pinnace_files_rules_new()
+    if handle is None:
+        raise last_error()
+    try:
+        most, force = rules.deletion or Deletion()
+        given = dict(
+            existing=rules.existing.value, checksum=rules.checksum, whole_files=rules.whole_files,
+            deletion=rules.deletion is not None, deletion_most=most, deletion_force=force, fsync=rules.fsync,
+            dry_run=rules.dry_run,
+        )
+        for key, value in in_c_terms(given, rules.more).items():
+            checked(lib.pinnace_files_rules_set(handle, in_c(key), value))
+        for text, includes in rules.filter:
+            add = lib.pinnace_files_rules_include if includes else lib.pinnace_files_rules_exclude
+            checked(add(handle, in_c(text)))
+        yield handle
+    finally:
+        lib.pinnace_files_rules_destroy(handle)
