@@ -49,6 +49,11 @@ impl Progress {
         line.map_or(Ok(()), |line| self.bar.suspend(|| print(format!("{line}\n").as_bytes())))
     }
 
+    /// So many more bytes were written.
+    pub fn add(&self, bytes: u64) {
+        self.bar.inc(bytes);
+    }
+
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }

@@ -134,7 +134,7 @@ pub struct FilesGet {
     /// the folder goes into TO by its name
     #[arg(value_name = "PATH")]
     pub path: String,
-    /// Name of the file here, or a folder
+    /// Name of the file here, or a folder; - is standard output, to which a single file is written
     #[arg(value_name = "TO", default_value = ".")]
     pub to: PathBuf,
     #[command(flatten)]
@@ -151,7 +151,8 @@ pub struct FilesGet {
 #[derive(Args)]
 pub struct FilesPut {
     /// File or folder. With a slash at its end, the content of the folder goes to PATH; without, the folder goes into
-    /// PATH by its name
+    /// PATH by its name. - is standard input: it becomes the file PATH once it has ended, and is kept in TMPDIR until
+    /// then
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
     /// Virtual path of the file, or of a folder

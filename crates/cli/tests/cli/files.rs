@@ -219,3 +219,30 @@ fn users_have_rights() {
     run(&[&get[..], &["--cert", &own, "--server-key", &server]].concat(), b"").expect(3);
     run(&get, b"").expect(3);
 }
+
+#[test]
+fn standard_output_and_input_are_files() {
+    let folder = Folder::new();
+    let source = folder.path("source");
+    fs::create_dir_all(source.join("folder")).unwrap();
+    let lines: String = (0..500_000).map(|number| format!("{number}\n")).collect();
+    fs::write(source.join("lines"), &lines).unwrap();
+    let (server, endpoint) = serve_by(&folder, "files", &[&folder.text("source"), "--writable"]);
+    let get = |path: &str| ["files", "get", "-s", &endpoint, path, "-"].map(str::to_owned);
+    let done = run(&get("/lines"), b"").expect(0);
+    assert_eq!(done.err, format!("pinnace: 1 files, {} bytes\n", lines.len()));
+    assert!(done.out == lines);
+    assert!(run(&get("/none"), b"").expect(1).err.contains("/none: No such file"));
+    assert!(run(&get("/folder"), b"").expect(1).err.contains("a directory has no content"));
+    run(&[&get("/lines")[..], &["--json".to_owned()]].concat(), b"").expect(2);
+    let mut reader_is_gone = start(&get("/lines"));
+    reader_is_gone.close_out();
+    assert!(reader_is_gone.end().expect(1).err.contains("standard output: closed"));
+
+    run(&["files", "put", "-s", &endpoint, "-", "/copy"], lines.as_bytes()).expect(0);
+    assert!(fs::read(source.join("copy")).unwrap() == lines.as_bytes());
+    run(&["files", "put", "-s", &endpoint, "-", "/empty"], b"").expect(0);
+    assert!(fs::read(source.join("empty")).unwrap().is_empty());
+    run(&["files", "put", "-s", &endpoint, "-", "/folder/"], b"").expect(2);
+    server.end();
+}

@@ -1,5 +1,6 @@
 //! A client of a file server.
 
+mod stream;
 mod task;
 
 use std::os::unix::ffi::OsStrExt;
@@ -28,6 +29,7 @@ use crate::tree::Folder;
 use crate::tree::disk::DiskFolder;
 use crate::tree::single::Single;
 use crate::wire::Message;
+pub use stream::Download;
 use task::{ClientTask, Command, Offer, Settings};
 
 /// A connection to a server.

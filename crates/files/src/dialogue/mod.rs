@@ -10,7 +10,7 @@
 //! | `push`, `pushed_file` | what subscribers get that do not know the extensions; one file for them |
 //! | `cache` | the digests by which a subscriber tells what it has |
 //! | `requester` | own requests, and the credit that is granted |
-//! | `operation` | what requests belong to; `fetch`, `listing`, `upload`: the kinds |
+//! | `operation` | what requests belong to; `fetch`, `listing`, `upload`, `stream`: the kinds |
 //! | `plain`, `plain_follow` | towards a server without the extensions: subscriptions; one followed path |
 //! | `window`, `events` | how much credit; what is told of an operation |
 
@@ -30,6 +30,7 @@ pub mod provider;
 mod push;
 mod pushed_file;
 pub mod requester;
+pub mod stream;
 pub mod upload;
 mod values;
 mod walk;

@@ -53,6 +53,11 @@ pub trait Operation: Send {
 
     fn is_over(&self) -> bool;
 
+    /// What it gave to another thread may have been used. Returns the octets that are settled by that.
+    fn collect(&mut self, _: &mut Asks) -> u64 {
+        0
+    }
+
     /// It ends before it is complete. Returns the octets whose credit was not given back.
     fn abort(&mut self, error: Error) -> u64;
 

@@ -133,6 +133,15 @@ impl Requester {
         self.send_requests();
     }
 
+    /// Another thread has used what an operation gave it.
+    pub fn collect(&mut self, operation: u64) {
+        let Some(what) = self.operations.get_mut(&operation) else { return };
+        let mut asks = Asks::default();
+        let settled = what.collect(&mut asks);
+        self.ask(operation, asks);
+        self.give_back(settled);
+    }
+
     /// Ends all operations.
     pub fn abort(&mut self, error: &dyn Fn() -> Error) {
         self.requests.clear();

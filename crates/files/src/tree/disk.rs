@@ -206,10 +206,11 @@ impl Directory for DiskDirectory {
 }
 
 /// An open file.
-struct DiskFile(OwnedFd);
+pub(super) struct DiskFile(OwnedFd);
 
 impl DiskFile {
-    fn checked(file: OwnedFd) -> Result<(Box<dyn Source>, Attributes), FileError> {
+    /// Error: NotPlain if it is no regular file.
+    pub(super) fn checked(file: OwnedFd) -> Result<(Box<dyn Source>, Attributes), FileError> {
         let file = DiskFile(file);
         let attributes = file.attributes()?;
         match attributes.kind {

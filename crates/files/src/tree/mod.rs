@@ -6,6 +6,7 @@ pub mod discard;
 pub mod disk;
 mod path;
 pub mod single;
+pub mod spool;
 mod watch;
 
 pub use path::{DEPTH_MAX, TreePath};
@@ -29,7 +30,7 @@ pub struct Attributes {
 /// Names the version of a file on its host.
 pub type Tag = [u8; 16];
 
-/// A directory below a folder, or the folder itself.
+/// A directory below a folder, or the folder itself. One that is offered for reading only has the default methods.
 pub trait Directory: Send {
     /// The names in it, without `.` and `..`, in no order.
     fn names(&self) -> Result<Names, FileError>;
@@ -46,29 +47,51 @@ pub trait Directory: Send {
     /// Where a link leads.
     fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError>;
 
-    fn make_directory(&self, name: &[u8], mode: u32) -> Result<(), FileError>;
+    fn make_directory(&self, _name: &[u8], _mode: u32) -> Result<(), FileError> {
+        read_only()
+    }
 
     /// Makes a symbolic link; one of the same name is replaced.
-    fn make_link(&self, name: &[u8], target: &[u8]) -> Result<(), FileError>;
+    fn make_link(&self, _name: &[u8], _target: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
 
     /// Opens a file for reading and writing, and creates it if needed.
-    fn create(&self, name: &[u8]) -> Result<Box<dyn Target>, FileError>;
+    fn create(&self, _name: &[u8]) -> Result<Box<dyn Target>, FileError> {
+        read_only()
+    }
 
     /// Creates a file for writing. None: the name is taken.
-    fn create_new(&self, name: &[u8]) -> Result<Option<Box<dyn Target>>, FileError>;
+    fn create_new(&self, _name: &[u8]) -> Result<Option<Box<dyn Target>>, FileError> {
+        read_only()
+    }
 
     /// Gives a file another name, and replaces the file that had it.
-    fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), FileError>;
+    fn rename(&self, _from: &[u8], _to: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
 
-    fn remove_file(&self, name: &[u8]) -> Result<(), FileError>;
+    fn remove_file(&self, _name: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
 
     /// Error: if it is not empty.
-    fn remove_directory(&self, name: &[u8]) -> Result<(), FileError>;
+    fn remove_directory(&self, _name: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
 
-    fn set_attributes(&self, name: &[u8], mtime_ns: i64, mode: u32) -> Result<(), FileError>;
+    fn set_attributes(&self, _name: &[u8], _mtime_ns: i64, _mode: u32) -> Result<(), FileError> {
+        read_only()
+    }
 
     /// Returns once the names are on the disk.
-    fn sync(&self) -> Result<(), FileError>;
+    fn sync(&self) -> Result<(), FileError> {
+        Ok(())
+    }
+}
+
+fn read_only<T>() -> Result<T, FileError> {
+    Err(FileError::new(Code::Denied, "it is only offered for reading"))
 }
 
 /// The names of a directory, one by one.
@@ -107,11 +130,15 @@ pub trait Folder: Send + Sync {
     fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError>;
 
     /// Gives a file or directory another path, and replaces the file that had it.
-    fn rename(&self, from: &TreePath, to: &TreePath) -> Result<(), FileError>;
+    fn rename(&self, _from: &TreePath, _to: &TreePath) -> Result<(), FileError> {
+        read_only()
+    }
 
     /// Watches the folder, and calls `hint` for each change until the watch is dropped. Error: Limit, the system
     /// watches no more directories; Invalid, this folder cannot be watched.
-    fn watch(&self, hint: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError>;
+    fn watch(&self, _hint: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
+        Err(FileError::new(Code::Invalid, "this folder cannot be watched"))
+    }
 }
 
 impl dyn Folder + '_ {
