@@ -13,6 +13,9 @@ pub struct Rules {
     pub whole_files: bool,
     /// Present if what the source does not have is removed.
     pub deletion: Option<Deletion>,
+    /// Chunks that shrink by at least an eighth travel compressed (Zstandard). Without the feature `zstd`, at either
+    /// side, all go as they are.
+    pub compress: bool,
     /// A file gets its name when its octets are on the disk (fdatasync(2)).
     pub fsync: bool,
     /// Nothing is changed here: what would be is told.

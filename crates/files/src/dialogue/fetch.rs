@@ -4,16 +4,19 @@ use std::collections::HashMap;
 
 use super::events::{EventSender, Reporter};
 use super::operation::{Asks, Operation, Reply};
+use super::packed::Unpacker;
 use super::plain_follow::PlainFollow;
 use super::{Event, shown};
 use crate::error::{Code, Error, FileError};
+use crate::rules::Rules;
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
+use crate::transfer::codec;
 use crate::transfer::digest::Digest;
 use crate::transfer::incoming::Announced;
 use crate::transfer::place::Place;
 use crate::transfer::selection::Selection;
 use crate::tree::Kind;
-use crate::wire::{Change, Entries, Form, Headers, Mode, Request};
+use crate::wire::{Change, Cheezburger, Entries, Form, Headers, Mode, Request};
 
 /// The most names in a request, and their octets.
 const NAMES_MAX: usize = 1024;
@@ -30,6 +33,9 @@ pub struct Fetch {
     is_dry: bool,
     /// Files are compared by their content.
     checksum: bool,
+    /// How files are to be sent.
+    how: Rules,
+    unpacker: Unpacker,
     /// The request for the names has not ended.
     is_listing: bool,
     /// The source has listed all, and `Event::Current` was not told yet.
@@ -51,12 +57,16 @@ impl Fetch {
     pub fn new(path: &[u8], place: Place, selection: Selection, events: EventSender) -> Fetch {
         let (follows, is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
         let (path, is_dry, checksum) = (path.to_vec(), selection.rules.dry_run, selection.rules.checksum);
+        let compress = selection.rules.compress && codec::IS_BUILT_IN;
+        let (how, unpacker) = (Rules { compress, ..Rules::default() }, Unpacker::new(compress));
         let (arrivals, reporter) = (Arrivals::new(&path, place, selection), Reporter::new(events));
         Fetch {
             path,
             follows,
             is_dry,
             checksum,
+            how,
+            unpacker,
             is_listing,
             is_listed,
             arrivals,
@@ -81,7 +91,7 @@ impl Fetch {
 
     fn ask(&mut self, asks: &mut Asks, request: Request) {
         self.open += 1;
-        asks.ask(request);
+        asks.ask(Request { rules: self.how.clone(), ..request });
     }
 
     fn ask_for(&mut self, asks: &mut Asks, wanted: Wanted) {
@@ -275,34 +285,17 @@ impl Fetch {
         }
         settled
     }
-}
 
-impl Operation for Fetch {
-    fn begin(&mut self, asks: &mut Asks) {
-        (self.open, self.names_bytes, self.is_listing, self.is_listed) = (0, 0, false, false);
-        self.names.clear();
-        self.arrivals.reset();
-        let path = self.path.clone();
-        if self.follows {
-            let digests = self.checksum;
-            return self.ask(asks, Request { digests, ..Request::new(0, Mode::Follow, &path) });
-        }
-        let known = self.arrivals.known(&path);
-        // What is wrong with the place shows when the file begins.
-        let wanted = self.arrivals.want(&path, None);
-        let mode = match wanted {
-            Ok(Wanted::Parts { .. }) if self.is_dry => Mode::Fetch,
-            Ok(Wanted::Parts { filename, ranges, tag }) => {
-                return self.ask(asks, Request { ranges, tag, ..Request::new(0, Mode::Fetch, &filename) });
-            }
-            Ok(Wanted::Values { .. }) if !self.is_dry => Mode::Values,
-            _ => Mode::Fetch,
-        };
-        let known = known.map(|own| (own.size, own.mtime_ns)).filter(|_| !self.checksum);
-        self.ask(asks, Request { known, ..Request::new(0, mode, &path) });
+    /// A chunk cannot be unpacked: its file fails, or its pack. Returns the settled octets.
+    fn fail_chunk(&mut self, reply: &Reply<'_>, asks: &mut Asks, error: FileError) -> u64 {
+        let filename = reply.burger.filename;
+        reply.headers.request.into_iter().for_each(|number| asks.skip(number, filename));
+        self.reporter.fail(filename, error);
+        self.arrivals.give_up(filename) + reply.burger.chunk.len() as u64
     }
 
-    fn on_reply(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
+    /// Handles a reply whose chunk is plain. Returns the settled octets.
+    fn handle(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
         let mut settled = reply.burger.chunk.len() as u64;
         let (filename, headers) = (reply.burger.filename, reply.headers);
         let outcome = match headers.form {
@@ -334,13 +327,52 @@ impl Operation for Fetch {
         }
         settled
     }
+}
+
+impl Operation for Fetch {
+    fn begin(&mut self, asks: &mut Asks) {
+        (self.open, self.names_bytes, self.is_listing, self.is_listed) = (0, 0, false, false);
+        self.names.clear();
+        self.arrivals.reset();
+        self.unpacker.reset();
+        let path = self.path.clone();
+        if self.follows {
+            let digests = self.checksum;
+            return self.ask(asks, Request { digests, ..Request::new(0, Mode::Follow, &path) });
+        }
+        let known = self.arrivals.known(&path);
+        // What is wrong with the place shows when the file begins.
+        let wanted = self.arrivals.want(&path, None);
+        let mode = match wanted {
+            Ok(Wanted::Parts { .. }) if self.is_dry => Mode::Fetch,
+            Ok(Wanted::Parts { filename, ranges, tag }) => {
+                return self.ask(asks, Request { ranges, tag, ..Request::new(0, Mode::Fetch, &filename) });
+            }
+            Ok(Wanted::Values { .. }) if !self.is_dry => Mode::Values,
+            _ => Mode::Fetch,
+        };
+        let known = known.map(|own| (own.size, own.mtime_ns)).filter(|_| !self.checksum);
+        self.ask(asks, Request { known, ..Request::new(0, mode, &path) });
+    }
+
+    fn on_reply(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
+        let settled = match self.unpacker.unpack(reply) {
+            Ok(None) => self.handle(reply, asks),
+            Ok(Some(plain)) => {
+                let burger = Cheezburger { chunk: &plain, ..reply.burger };
+                self.handle(&Reply { burger, ..*reply }, asks)
+            }
+            Err(error) => self.fail_chunk(reply, asks, error),
+        };
+        self.unpacker.credit_of(settled)
+    }
 
     fn is_over(&self) -> bool {
         self.open == 0
     }
 
     fn abort(&mut self, error: Error) -> u64 {
-        let settled = self.arrivals.unsettled();
+        let settled = self.unpacker.credit_of(self.arrivals.unsettled());
         self.arrivals.reset();
         self.reporter.tell(Event::Aborted(error));
         settled

@@ -6,6 +6,7 @@ use std::vec::IntoIter;
 use super::values::BlockValues;
 use crate::error::{Code, FileError};
 use crate::transfer::outgoing::OutgoingFile;
+use crate::transfer::pack::Packer;
 use crate::tree::{Attributes, Directory, Folder, Kind, Source, TreePath};
 use crate::wire::{Entry, Mode, Request, put_entry};
 
@@ -23,6 +24,8 @@ pub struct Files {
     directory: Option<(TreePath, Box<dyn Directory>)>,
     /// Opened, and not begun.
     next: Option<Opened>,
+    /// Present if chunks may be compressed.
+    pub packer: Option<Packer>,
     pub current: Option<OutgoingFile>,
     pub values: Option<BlockValues>,
 }
@@ -47,6 +50,7 @@ impl Files {
             is_compared: request.mode == Mode::Values,
             directory,
             next,
+            packer: request.rules.compress.then(Packer::new).flatten(),
             current,
             values,
         }

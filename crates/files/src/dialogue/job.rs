@@ -6,6 +6,7 @@ use super::changes::Wake;
 use super::files::{Files, Opened};
 use super::follow::{Follow, Followed};
 use super::mounts::{Mount, Mounts};
+use super::packed::compressed;
 use super::provider::{failure, reply};
 use super::values::BlockValues;
 use super::walk::{Found, Walk};
@@ -197,18 +198,19 @@ impl Job {
     fn send(&mut self, sequence: u64, left: u64) -> Step {
         let (request, chunk) = (self.request, self.chunk);
         let Work::Files(files) = &mut self.work else { return Step::NoCredit };
-        if let Some(file) = &mut files.current {
+        let Files { current, packer, .. } = &mut **files;
+        if let Some(file) = current {
             if left == 0 && file.remaining() > 0 {
                 return Step::NoCredit;
             }
-            return match file.next_chunk(sequence, left.min(chunk)) {
+            return match file.next_chunk(sequence, left.min(chunk), packer.as_mut()) {
                 Ok(part) => {
                     self.bytes += part.len;
                     if part.is_last {
                         self.files += 1;
                         files.current = None;
                     }
-                    Step::Content(part.frame, part.len)
+                    Step::Content(part.frame, part.cost)
                 }
                 Err(error) => {
                     let name = file.filename().to_vec();
@@ -297,7 +299,10 @@ impl Job {
             (false, Some(failed)) => Step::Told(failed),
             (_, failed) => {
                 self.next = failed;
-                finish_entries(frame, head)
+                let (name, entries) = ((self.request, &self.path[..], sequence), &frame[head..]);
+                let packed =
+                    files.packer.as_mut().and_then(|packer| compressed(packer, name, entries, self.chunk));
+                packed.unwrap_or_else(|| finish_entries(frame, head))
             }
         }
     }

@@ -12,6 +12,7 @@
 //! | `requester` | own requests, and the credit that is granted |
 //! | `operation` | what requests belong to; `fetch`, `listing`, `upload`, `stream`: the kinds |
 //! | `plain`, `plain_follow` | towards a server without the extensions: subscriptions; one followed path |
+//! | `packed` | compressed chunks, and what they cost |
 //! | `window`, `events` | how much credit; what is told of an operation |
 
 mod cache;
@@ -24,6 +25,7 @@ mod job;
 pub mod listing;
 pub mod mounts;
 pub mod operation;
+mod packed;
 pub mod plain;
 mod plain_follow;
 pub mod provider;

@@ -8,6 +8,8 @@ use crate::wire::{Cheezburger, Headers, Request};
 pub struct Reply<'a> {
     pub burger: Cheezburger<'a>,
     pub headers: &'a Headers,
+    /// The most octets of a chunk that were asked for.
+    pub chunk_max: u64,
 }
 
 impl Reply<'_> {

@@ -177,7 +177,8 @@ impl Requester {
         let cost = burger.chunk.len() as u64;
         let nom = self.window.receive(cost, now).map_err(|exceeded| exceeded.to_string())?;
         nom.into_iter().for_each(|nom| self.nom(nom));
-        let settled = self.on_reply(&Reply { burger, headers: &headers });
+        let settled =
+            self.on_reply(&Reply { burger, headers: &headers, chunk_max: self.limits.chunk.into() });
         self.give_back(settled.unwrap_or(cost));
         Ok(settled.is_some())
     }

@@ -3,6 +3,7 @@
 use pinnace_engine::Body;
 
 use super::digest::{Digest, GROUP, GroupHasher, ValueTree, group_value, groups_of};
+use super::pack::Packer;
 use crate::error::{Code, FileError};
 use crate::tree::{Attributes, Source};
 use crate::wire::{Cheezburger, DIGEST, Form, Headers};
@@ -23,10 +24,12 @@ pub struct OutgoingFile {
     is_part: bool,
 }
 
-/// A chunk's frame, and how many octets of the file it has.
+/// A chunk's frame.
 pub struct Chunk {
     pub frame: Body,
+    /// The octets of the file that it has, and those that travel.
     pub len: u64,
+    pub cost: u64,
     pub is_last: bool,
 }
 
@@ -95,18 +98,23 @@ impl OutgoingFile {
     }
 
     /// The head of a chunk's frame.
-    fn head(&self, sequence: u64, (first, end): (u64, u64), eof: bool, headers: &Headers) -> Vec<u8> {
+    fn head(&self, (sequence, offset, eof): (u64, u64, bool), headers: &Headers, len: usize) -> Vec<u8> {
         let headers = headers.write();
         let burger =
-            Cheezburger { offset: first, eof, ..Cheezburger::new(sequence, &self.filename, headers.hash()) };
+            Cheezburger { offset, eof, ..Cheezburger::new(sequence, &self.filename, headers.hash()) };
         let mut head = Vec::new();
-        burger.write_head(&mut head, (end - first) as usize);
+        burger.write_head(&mut head, len);
         head
     }
 
     /// Reads the next chunk, of at most `most` octets, which is not 0. Errors: those of reading; Changed, the file has
     /// another size or version than at the beginning.
-    pub fn next_chunk(&mut self, sequence: u64, most: u64) -> Result<Chunk, FileError> {
+    pub fn next_chunk(
+        &mut self,
+        sequence: u64,
+        most: u64,
+        packer: Option<&mut Packer>,
+    ) -> Result<Chunk, FileError> {
         let (first, end) = self.ranges.last().copied().unwrap_or((0, 0));
         let mut len = most.min(end - first);
         if len >= GROUP && first + len < end {
@@ -125,8 +133,8 @@ impl OutgoingFile {
             digest: is_last.then_some(Digest::default()),
             ..Headers::default()
         };
-        let range = (first, first + len);
-        let head = self.head(sequence, range, is_last, &headers);
+        let place = (sequence, first, is_last);
+        let head = self.head(place, &headers, len as usize);
         let no_memory = |_| FileError::new(Code::Limit, "out of memory");
         let mut frame = Body::with_len(head.len() + len as usize).map_err(no_memory)?;
         let bytes = frame.as_mut().unwrap_or_default();
@@ -137,9 +145,14 @@ impl OutgoingFile {
         let values = self.hash(chunk);
         debug_assert_eq!(values.len(), headers.groups.len());
         let headers = Headers { groups: values, digest: self.finish(is_last)?, ..headers };
-        to_head.copy_from_slice(&self.head(sequence, range, is_last, &headers));
         self.advance(first + len);
-        Ok(Chunk { frame, len, is_last })
+        if let Some(packed) = packer.and_then(|packer| packer.pack_at(first, chunk)) {
+            let headers = Headers { zstd: Some(len), ..headers };
+            let frame = [self.head(place, &headers, packed.len()), packed].concat();
+            return Ok(Chunk { cost: (frame.len() - head.len()) as u64, frame: frame.into(), len, is_last });
+        }
+        to_head.copy_from_slice(&self.head(place, &headers, len as usize));
+        Ok(Chunk { frame, len, cost: len, is_last })
     }
 
     /// The values of the groups that the chunk completes.

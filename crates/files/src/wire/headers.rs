@@ -74,6 +74,8 @@ pub struct Headers {
     pub digest: Option<[u8; DIGEST]>,
     /// The chaining values of the groups that end in the chunk.
     pub groups: Vec<u8>,
+    /// Of a compressed chunk: the octets that it unpacks to.
+    pub zstd: Option<u64>,
     /// Of the answer to a greeting: the domain of the server, which is the client's.
     pub domain: Vec<u8>,
     /// Of a file or directory that was moved: its path before.
@@ -99,6 +101,7 @@ impl Headers {
         put("mtime", self.mtime_ns.map(|mtime| mtime.to_string()));
         put("mode", self.mode.map(|mode| format!("{mode:o}")));
         put("files", self.files.map(|files| files.to_string()));
+        put("zstd", self.zstd.map(|len| len.to_string()));
         put("bytes", self.bytes.map(|bytes| bytes.to_string()));
         if self.form != Form::Data
             && let Some(name) = name_of(&Form::NAMES, self.form)
@@ -142,6 +145,7 @@ impl Headers {
                 b"digest" => headers.digest = Some(value.try_into().map_err(|_| "digest")?),
                 b"groups" if value.len() % DIGEST == 0 => headers.groups = value.to_vec(),
                 b"groups" => return Err("groups"),
+                b"zstd" => headers.zstd = Some(decimal(value).ok_or("zstd")?),
                 b"domain" => headers.domain = value.to_vec(),
                 b"from" => headers.from = value.to_vec(),
                 b"error" => headers.error = value.to_vec(),

@@ -64,6 +64,7 @@ fn requests_are_read_as_written() {
             whole_files: deletion.is_none(),
             deletion,
             fsync: deletion.is_some(),
+            compress: true,
             dry_run: deletion.is_none(),
         };
         assert_read_as_written(&request);
