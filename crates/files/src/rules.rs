@@ -16,6 +16,8 @@ pub struct Rules {
     /// Chunks that shrink by at least an eighth travel compressed (Zstandard). Without the feature `zstd`, at either
     /// side, all go as they are.
     pub compress: bool,
+    /// Holes of large files are not sent, and zeros become holes (lseek(2), fallocate(2)). No room is reserved.
+    pub sparse: bool,
     /// A file gets its name when its octets are on the disk (fdatasync(2)).
     pub fsync: bool,
     /// Nothing is changed here: what would be is told.

@@ -242,6 +242,9 @@ pub struct RulesArgs {
     /// Compress what shrinks by it (Zstandard): for links that are slower than about 1 Gbit/s
     #[arg(short = 'z', long)]
     pub compress: bool,
+    /// Do not send holes of large files, and make holes of zeros
+    #[arg(short = 'S', long)]
+    pub sparse: bool,
     /// Print the changes that would be made, and make none
     #[arg(short = 'n', long)]
     pub dry_run: bool,

@@ -11,7 +11,8 @@ use crate::error::{Code, Error, FileError};
 use crate::rules::Rules;
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
 use crate::transfer::codec;
-use crate::transfer::digest::Digest;
+use crate::transfer::digest::{Digest, GROUP};
+use crate::transfer::holes::{ZEROS_MAX, values, zeros};
 use crate::transfer::incoming::Announced;
 use crate::transfer::place::Place;
 use crate::transfer::selection::Selection;
@@ -57,8 +58,9 @@ impl Fetch {
     pub fn new(path: &[u8], place: Place, selection: Selection, events: EventSender) -> Fetch {
         let (follows, is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
         let (path, is_dry, checksum) = (path.to_vec(), selection.rules.dry_run, selection.rules.checksum);
+        let (place, sparse) = (place.by(&selection.rules), selection.rules.sparse);
         let compress = selection.rules.compress && codec::IS_BUILT_IN;
-        let (how, unpacker) = (Rules { compress, ..Rules::default() }, Unpacker::new(compress));
+        let (how, unpacker) = (Rules { compress, sparse, ..Rules::default() }, Unpacker::new(compress));
         let (arrivals, reporter) = (Arrivals::new(&path, place, selection), Reporter::new(events));
         Fetch {
             path,
@@ -154,6 +156,31 @@ impl Fetch {
 
     fn plan(&mut self, filename: &[u8], removal: bool) {
         self.reporter.tell(Event::Planned { path: shown(filename), removal });
+    }
+
+    /// Zeros that are told by their length are written as if they had been sent. Returns the settled octets.
+    fn on_zeros(&mut self, reply: &Reply<'_>, len: u64, asks: &mut Asks) -> u64 {
+        let Reply { burger, headers, .. } = reply;
+        let is_valid = burger.chunk.is_empty() && burger.offset.is_multiple_of(GROUP) && len > 0;
+        let end = burger.offset.checked_add(len).filter(|_| is_valid && self.how.sparse);
+        let Some(end) = end else {
+            let error = FileError::new(Code::Invalid, "zeros that are invalid or were not asked for");
+            return self.fail_chunk(reply, asks, error);
+        };
+        if len > ZEROS_MAX {
+            return self.fail_chunk(reply, asks, FileError::new(Code::Limit, format!("{len} zeros at once")));
+        }
+        let mut settled = 0;
+        for (offset, chunk) in zeros(burger.offset, len) {
+            // Zeros of a file that failed here are still on their way.
+            let Some(size) = self.arrivals.size_of(burger.filename) else { break };
+            let eof = burger.eof && offset + chunk.len() as u64 == end;
+            let burger = Cheezburger { offset, chunk, eof, ..*burger };
+            let headers = Headers { groups: values(offset, chunk, size), ..(*headers).clone() };
+            self.unpacker.owe(chunk.len() as u64);
+            settled += self.on_data(&Reply { burger, headers: &headers, ..*reply }, asks);
+        }
+        settled
     }
 
     /// Returns the settled octets.
@@ -302,7 +329,10 @@ impl Fetch {
             Form::Data if reply.burger.operation == Change::Delete => self.on_removed(filename, &mut settled),
             Form::Begin => self.on_begin(reply, asks),
             Form::Data => {
-                settled = self.on_data(reply, asks);
+                settled = match headers.zeros {
+                    Some(len) => self.on_zeros(reply, len, asks),
+                    None => self.on_data(reply, asks),
+                };
                 Ok(())
             }
             Form::List => self.on_list(reply.burger.chunk, asks),

@@ -24,6 +24,7 @@ pub struct Files {
     directory: Option<(TreePath, Box<dyn Directory>)>,
     /// Opened, and not begun.
     next: Option<Opened>,
+    pub is_sparse: bool,
     /// Present if chunks may be compressed.
     pub packer: Option<Packer>,
     pub current: Option<OutgoingFile>,
@@ -50,6 +51,7 @@ impl Files {
             is_compared: request.mode == Mode::Values,
             directory,
             next,
+            is_sparse: request.rules.sparse,
             packer: request.rules.compress.then(Packer::new).flatten(),
             current,
             values,

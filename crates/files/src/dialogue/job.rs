@@ -259,7 +259,7 @@ impl Job {
         match OutgoingFile::new(opened.source, &filename, request, &files.ranges) {
             Ok(file) => {
                 let begin = file.begin();
-                files.current = Some(file);
+                files.current = Some(file.telling_holes(files.is_sparse));
                 Step::Told(begin)
             }
             Err(error) => Step::Told(failure(request, &filename, &error)),

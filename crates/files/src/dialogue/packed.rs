@@ -34,8 +34,13 @@ impl Unpacker {
             return Err(FileError::new(Code::Invalid, "a compressed chunk that was not asked for"));
         }
         let plain = unpack(reply.burger.chunk, len, reply.chunk_max)?;
-        self.debt += (plain.len() - reply.burger.chunk.len()) as u64;
+        self.owe((plain.len() - reply.burger.chunk.len()) as u64);
         Ok(Some(plain))
+    }
+
+    /// So many octets of a file did not travel.
+    pub fn owe(&mut self, octets: u64) {
+        self.debt += octets;
     }
 
     /// The credit to give back for octets that are settled.

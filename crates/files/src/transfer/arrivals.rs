@@ -175,6 +175,11 @@ impl Arrivals {
         self.tree.iter_mut().for_each(|tree| tree.finish(|path, error| report(path.as_bytes(), error)));
     }
 
+    /// The size of a file that arrives. None: it has not begun, or has failed.
+    pub fn size_of(&self, filename: &[u8]) -> Option<u64> {
+        self.current.get(filename).map(|current| current.file.size())
+    }
+
     /// Writes a chunk. Returns how many octets are settled by it, and what became of the file.
     pub fn write(&mut self, burger: &Cheezburger<'_>, headers: &Headers) -> (u64, News) {
         let (filename, len) = (burger.filename, burger.chunk.len() as u64);

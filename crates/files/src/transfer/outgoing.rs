@@ -3,6 +3,7 @@
 use pinnace_engine::Body;
 
 use super::digest::{Digest, GROUP, GroupHasher, ValueTree, group_value, groups_of};
+use super::holes::{self, ZEROS_MAX, zeros};
 use super::pack::Packer;
 use crate::error::{Code, FileError};
 use crate::tree::{Attributes, Source};
@@ -20,6 +21,8 @@ pub struct OutgoingFile {
     hasher: GroupHasher,
     /// The values of the groups that were read.
     tree: ValueTree,
+    /// Holes are told, and not sent.
+    is_sparse: bool,
     /// Only parts of the file are sent, so the tree lacks groups.
     is_part: bool,
 }
@@ -67,8 +70,14 @@ impl OutgoingFile {
             ranges: whole,
             hasher,
             tree,
+            is_sparse: false,
             is_part,
         })
+    }
+
+    /// Holes are told, and not sent.
+    pub fn telling_holes(self, is_sparse: bool) -> OutgoingFile {
+        OutgoingFile { is_sparse, ..self }
     }
 
     /// The frame that goes before the chunks.
@@ -117,6 +126,14 @@ impl OutgoingFile {
     ) -> Result<Chunk, FileError> {
         let (first, end) = self.ranges.last().copied().unwrap_or((0, 0));
         let mut len = most.min(end - first);
+        if self.is_sparse
+            && let Some((hole, hole_end)) = holes::first_within(&*self.source, (first, first + len))?
+        {
+            if hole == first {
+                return self.zeros(sequence, first, hole_end.min(end).min(first + ZEROS_MAX));
+            }
+            len = hole - first;
+        }
         if len >= GROUP && first + len < end {
             // Whole groups, so that each is hashed at once.
             len -= (first + len) % GROUP;
@@ -148,11 +165,24 @@ impl OutgoingFile {
         self.advance(first + len);
         if let Some(packed) = packer.and_then(|packer| packer.pack_at(first, chunk)) {
             let headers = Headers { zstd: Some(len), ..headers };
-            let frame = [self.head(place, &headers, packed.len()), packed].concat();
-            return Ok(Chunk { cost: (frame.len() - head.len()) as u64, frame: frame.into(), len, is_last });
+            let (cost, head) = (packed.len() as u64, self.head(place, &headers, packed.len()));
+            return Ok(Chunk { frame: [head, packed].concat().into(), len, cost, is_last });
         }
         to_head.copy_from_slice(&self.head(place, &headers, len as usize));
         Ok(Chunk { frame, len, cost: len, is_last })
+    }
+
+    /// Tells a hole.
+    fn zeros(&mut self, sequence: u64, first: u64, end: u64) -> Result<Chunk, FileError> {
+        let is_last = self.ranges.last().is_some_and(|range| range.1 == end) && self.ranges.len() <= 1;
+        for (_, octets) in zeros(first, end - first) {
+            self.hash(octets);
+        }
+        let (request, zeros) = (Some(self.request), Some(end - first));
+        let headers = Headers { request, zeros, digest: self.finish(is_last)?, ..Headers::default() };
+        self.advance(end);
+        let frame = self.head((sequence, first, is_last), &headers, 0).into();
+        Ok(Chunk { frame, len: end - first, cost: 0, is_last })
     }
 
     /// The values of the groups that the chunk completes.

@@ -10,6 +10,7 @@ use super::incoming::part_name;
 use super::mirror::{self, Mirror};
 use super::selection::Selection;
 use crate::error::{Code, FileError};
+use crate::rules::Rules;
 use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
 use crate::tree::{Attributes, Directory, Folder, Hint, Kind, TreePath, Watch, is_part};
@@ -35,6 +36,16 @@ impl Place {
             }
         };
         Ok(Place::At { folder: Arc::new(DiskFolder::open(directory)?), path })
+    }
+
+    /// The same place by the rules of a transfer.
+    pub fn by(self, rules: &Rules) -> Place {
+        match self {
+            Place::At { folder, path } if rules.sparse => {
+                Place::At { folder: folder.with_holes().unwrap_or(folder), path }
+            }
+            place => place,
+        }
     }
 
     /// The directory and name for a file whose name at the sender is `own`.
@@ -235,7 +246,8 @@ impl TreeTarget {
         if blake3::hash(content).as_bytes() != digest {
             return Err(FileError::new(Code::Corrupt, "the octets are not those that were announced"));
         }
-        let (path, fsync) = (TreePath::parse(entry.name)?, self.selection.rules.fsync);
+        let path = TreePath::parse(entry.name)?;
+        let (fsync, is_sparse) = (self.selection.rules.fsync, self.selection.rules.sparse);
         let (parent, name) = split(&path)?;
         let directory = self.directory_of(parent)?;
         let part = part_name(name);
@@ -248,6 +260,10 @@ impl TreeTarget {
             }
         };
         target.write(0, content)?;
+        if is_sparse {
+            // It may end with a hole.
+            target.set_len(content.len() as u64)?;
+        }
         target.set_attributes(entry.mtime_ns, entry.mode & 0o777)?;
         if fsync {
             target.sync()?;

@@ -5,6 +5,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{
     self, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, Timespec,
@@ -12,13 +13,16 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::holes::{self, Zeros};
 use super::watch::InotifyWatch;
 use super::{Attributes, Directory, Folder, Hint, Kind, Names, Source, Tag, Target, TreePath, Watch};
 use crate::error::{Code, FileError};
 
 /// A folder of this host.
+#[derive(Clone)]
 pub struct DiskFolder {
-    root: OwnedFd,
+    root: Arc<OwnedFd>,
+    zeros: Zeros,
     /// Its path when it was opened, without links; inotify needs one.
     path: Option<PathBuf>,
 }
@@ -27,14 +31,15 @@ impl DiskFolder {
     /// Opens a folder. `path` itself may lead over links.
     pub fn open(path: &Path) -> Result<DiskFolder, FileError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(DiskFolder { root: fs::open(path, flags, Mode::empty())?, path: path.canonicalize().ok() })
+        let root = Arc::new(fs::open(path, flags, Mode::empty())?);
+        Ok(DiskFolder { root, zeros: Zeros::Written, path: path.canonicalize().ok() })
     }
 }
 
 impl Folder for DiskFolder {
     fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
         let path = if path.is_empty() { b"." } else { path.as_bytes() };
-        Ok(Box::new(DiskDirectory(open_beneath(self.root.as_fd(), path, DIRECTORY)?)))
+        Ok(Box::new(DiskDirectory(open_beneath(self.root.as_fd(), path, DIRECTORY)?, self.zeros)))
     }
 
     fn rename(&self, from: &TreePath, to: &TreePath) -> Result<(), FileError> {
@@ -45,6 +50,10 @@ impl Folder for DiskFolder {
         };
         let ((from, name), (to, new_name)) = (parent(from)?, parent(to)?);
         Ok(fs::renameat(&from, name, &to, new_name)?)
+    }
+
+    fn with_holes(&self) -> Option<Arc<dyn Folder>> {
+        Some(Arc::new(DiskFolder { zeros: Zeros::Holes, ..self.clone() }))
     }
 
     fn watch(&self, hint: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
@@ -86,7 +95,7 @@ fn open_stepwise(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd,
     fs::openat(&at, last, flags | OFlags::NOFOLLOW, Mode::empty())
 }
 
-struct DiskDirectory(OwnedFd);
+struct DiskDirectory(OwnedFd, Zeros);
 
 fn attributes_of(stat: &Stat) -> Result<Attributes, FileError> {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
@@ -124,7 +133,7 @@ impl Directory for DiskDirectory {
     }
 
     fn directory(&self, name: &[u8]) -> Result<Box<dyn Directory>, FileError> {
-        Ok(Box::new(DiskDirectory(open_beneath(&self.0, name, DIRECTORY)?)))
+        Ok(Box::new(DiskDirectory(open_beneath(&self.0, name, DIRECTORY)?, self.1)))
     }
 
     fn open(&self, name: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError> {
@@ -163,7 +172,7 @@ impl Directory for DiskDirectory {
             | OFlags::NOCTTY
             | OFlags::NOFOLLOW
             | OFlags::CLOEXEC;
-        let file = DiskFile(fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600))?);
+        let file = DiskFile(fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600))?, self.1);
         match file.attributes()?.kind {
             Kind::File => Ok(Box::new(file)),
             _ => Err(FileError::new(Code::NotPlain, "not a regular file")),
@@ -173,7 +182,7 @@ impl Directory for DiskDirectory {
     fn create_new(&self, name: &[u8]) -> Result<Option<Box<dyn Target>>, FileError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600)) {
-            Ok(file) => Ok(Some(Box::new(DiskFile(file)))),
+            Ok(file) => Ok(Some(Box::new(DiskFile(file, self.1)))),
             Err(Errno::EXIST) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -197,7 +206,7 @@ impl Directory for DiskDirectory {
             name,
             OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC,
         )?;
-        DiskFile(at).set_attributes(mtime_ns, mode)
+        DiskFile(at, self.1).set_attributes(mtime_ns, mode)
     }
 
     fn sync(&self) -> Result<(), FileError> {
@@ -205,13 +214,25 @@ impl Directory for DiskDirectory {
     }
 }
 
+/// Writes octets at an offset.
+pub(super) fn write_all(file: &OwnedFd, mut offset: u64, mut octets: &[u8]) -> Result<(), FileError> {
+    while !octets.is_empty() {
+        match rustix::io::pwrite(file, octets, offset) {
+            Ok(written) => (offset, octets) = (offset + written as u64, &octets[written..]),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
 /// An open file.
-pub(super) struct DiskFile(OwnedFd);
+pub(super) struct DiskFile(OwnedFd, Zeros);
 
 impl DiskFile {
     /// Error: NotPlain if it is no regular file.
     pub(super) fn checked(file: OwnedFd) -> Result<(Box<dyn Source>, Attributes), FileError> {
-        let file = DiskFile(file);
+        let file = DiskFile(file, Zeros::Written);
         let attributes = file.attributes()?;
         match attributes.kind {
             Kind::File => Ok((Box::new(file), attributes)),
@@ -237,10 +258,18 @@ impl Source for DiskFile {
         }
         Ok(done)
     }
+
+    fn next_hole(&self, offset: u64) -> Result<Option<(u64, u64)>, FileError> {
+        holes::next(&self.0, offset)
+    }
 }
 
 impl Target for DiskFile {
     fn allocate(&self, size: u64) -> Result<(), FileError> {
+        if self.1 == Zeros::Holes {
+            // Holes at the end are read as zeros from now on.
+            return self.set_len(size);
+        }
         let has = fs::fstat(&self.0)?.st_blocks.max(0) as u64 * 512;
         if size <= has {
             return Ok(());
@@ -260,15 +289,11 @@ impl Target for DiskFile {
         }
     }
 
-    fn write(&self, mut offset: u64, mut octets: &[u8]) -> Result<(), FileError> {
-        while !octets.is_empty() {
-            match rustix::io::pwrite(&self.0, octets, offset) {
-                Ok(written) => (offset, octets) = (offset + written as u64, &octets[written..]),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
+    fn write(&self, offset: u64, octets: &[u8]) -> Result<(), FileError> {
+        match self.1 {
+            Zeros::Written => write_all(&self.0, offset, octets),
+            Zeros::Holes => holes::write(&self.0, offset, octets),
         }
-        Ok(())
     }
 
     fn set_len(&self, size: u64) -> Result<(), FileError> {

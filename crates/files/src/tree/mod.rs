@@ -4,12 +4,15 @@
 
 pub mod discard;
 pub mod disk;
+mod holes;
 mod path;
 pub mod single;
 pub mod spool;
 mod watch;
 
 pub use path::{DEPTH_MAX, TreePath};
+
+use std::sync::Arc;
 
 use crate::error::{Code, FileError};
 pub use crate::wire::Kind;
@@ -103,6 +106,11 @@ pub trait Source: Send {
 
     /// Reads octets from `offset` on, and returns how many; fewer than there is room for only at the end of the file.
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, FileError>;
+
+    /// The next hole from `offset` on: its first octet, and its end. None: nothing is known of holes there.
+    fn next_hole(&self, _offset: u64) -> Result<Option<(u64, u64)>, FileError> {
+        Ok(None)
+    }
 }
 
 /// A file that is written.
@@ -132,6 +140,11 @@ pub trait Folder: Send + Sync {
     /// Gives a file or directory another path, and replaces the file that had it.
     fn rename(&self, _from: &TreePath, _to: &TreePath) -> Result<(), FileError> {
         read_only()
+    }
+
+    /// The same folder, where zeros that are written become holes. None: it has none.
+    fn with_holes(&self) -> Option<Arc<dyn Folder>> {
+        None
     }
 
     /// Watches the folder, and calls `hint` for each change until the watch is dropped. Error: Limit, the system

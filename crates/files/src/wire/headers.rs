@@ -76,6 +76,8 @@ pub struct Headers {
     pub groups: Vec<u8>,
     /// Of a compressed chunk: the octets that it unpacks to.
     pub zstd: Option<u64>,
+    /// Of a frame without content: so many octets from its offset on are zeros.
+    pub zeros: Option<u64>,
     /// Of the answer to a greeting: the domain of the server, which is the client's.
     pub domain: Vec<u8>,
     /// Of a file or directory that was moved: its path before.
@@ -101,6 +103,7 @@ impl Headers {
         put("mtime", self.mtime_ns.map(|mtime| mtime.to_string()));
         put("mode", self.mode.map(|mode| format!("{mode:o}")));
         put("files", self.files.map(|files| files.to_string()));
+        put("zeros", self.zeros.map(|len| len.to_string()));
         put("zstd", self.zstd.map(|len| len.to_string()));
         put("bytes", self.bytes.map(|bytes| bytes.to_string()));
         if self.form != Form::Data
@@ -146,6 +149,7 @@ impl Headers {
                 b"groups" if value.len() % DIGEST == 0 => headers.groups = value.to_vec(),
                 b"groups" => return Err("groups"),
                 b"zstd" => headers.zstd = Some(decimal(value).ok_or("zstd")?),
+                b"zeros" => headers.zeros = Some(decimal(value).ok_or("zeros")?),
                 b"domain" => headers.domain = value.to_vec(),
                 b"from" => headers.from = value.to_vec(),
                 b"error" => headers.error = value.to_vec(),

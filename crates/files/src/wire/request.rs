@@ -156,7 +156,7 @@ impl Request {
     }
 
     fn put_rules(&self, options: &mut HashWriter) {
-        let Rules { filter, existing, checksum, whole_files, deletion, fsync, dry_run, compress } =
+        let Rules { filter, existing, checksum, whole_files, deletion, fsync, dry_run, compress, sparse } =
             &self.rules;
         if !filter.is_empty() {
             let sign = |pattern: &Pattern| if pattern.includes { "+" } else { "-" };
@@ -180,6 +180,7 @@ impl Request {
             (b"dry-run", *dry_run),
             (b"checksum", *checksum),
             (b"whole-files", *whole_files),
+            (b"sparse", *sparse),
             (b"digests", self.digests),
         ];
         for (name, is_set) in flags {
@@ -214,6 +215,7 @@ impl Request {
             b"checksum" => rules.checksum = true,
             // Of other methods nothing is known: chunks go as they are.
             b"compress" => rules.compress = value == ZSTD,
+            b"sparse" => rules.sparse = true,
             b"whole-files" => rules.whole_files = true,
             _ => {}
         }

@@ -65,6 +65,7 @@ fn requests_are_read_as_written() {
             deletion,
             fsync: deletion.is_some(),
             compress: true,
+            sparse: deletion.is_some(),
             dry_run: deletion.is_none(),
         };
         assert_read_as_written(&request);
