@@ -18,6 +18,8 @@ pub struct Rules {
     pub compress: bool,
     /// Holes of large files are not sent, and zeros become holes (lseek(2), fallocate(2)). No room is reserved.
     pub sparse: bool,
+    /// Files that have several names in a listing are sent once, and have these names here.
+    pub hard_links: bool,
     /// A file gets its name when its octets are on the disk (fdatasync(2)).
     pub fsync: bool,
     /// Nothing is changed here: what would be is told.

@@ -14,7 +14,7 @@ use pinnace_files::error::{Code, Error};
 use pinnace_files::rules::Rules;
 use pinnace_files::server::Server;
 use pinnace_files::transfer::digest::GROUP;
-use pinnace_files::wire::{Entry, Form, Headers, Kind, put_entry};
+use pinnace_files::wire::{Entry, Extra, Form, Headers, Kind, put_entry};
 
 const MIB: usize = 1 << 20;
 
@@ -191,6 +191,7 @@ fn a_pack_that_unpacks_to_too_much_fails() {
                 mode: 0o644,
                 target: b"",
                 content: Some((&digest, &small)),
+                extra: Extra::default(),
             };
             put_entry(&mut entries, &entry).unwrap();
         }

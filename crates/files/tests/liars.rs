@@ -9,7 +9,7 @@ use fake::{Fake, content, data, with_client};
 use pinnace_files::client::Report;
 use pinnace_files::error::{Code, Error};
 use pinnace_files::transfer::digest::{GROUP, group_value};
-use pinnace_files::wire::{Entry, Form, Headers, Kind, Message, put_entry};
+use pinnace_files::wire::{Entry, Extra, Form, Headers, Kind, Message, put_entry};
 
 /// Fetches from a scripted server.
 fn get(to: &Path, script: impl FnOnce(&mut Fake) + Send + 'static) -> Result<Report, Error> {
@@ -143,7 +143,16 @@ fn names_that_leave_the_folder_are_refused() {
         for name in ["../outside", "/outside", "a/../../outside", "", ".", "a//b"] {
             let (name, target) = (name.as_bytes(), &b""[..]);
             for kind in [Kind::File, Kind::Directory] {
-                let entry = Entry { kind, name, size: 1, mtime_ns: 0, mode: 0o644, target, content: None };
+                let entry = Entry {
+                    kind,
+                    name,
+                    size: 1,
+                    mtime_ns: 0,
+                    mode: 0o644,
+                    target,
+                    content: None,
+                    extra: Extra::default(),
+                };
                 put_entry(&mut chunk, &entry).unwrap();
             }
         }
@@ -159,6 +168,7 @@ fn names_that_leave_the_folder_are_refused() {
             mode: 0o644,
             target: b"",
             content,
+            extra: Extra::default(),
         };
         put_entry(&mut pack, &entry).unwrap();
         fake.reply(&list, Headers { form: Form::Pack, ..Headers::default() }, 0, false, &pack);
@@ -191,13 +201,22 @@ fn a_link_that_the_server_made_is_not_followed() {
             mode: 0o777,
             target: &target,
             content: None,
+            extra: Extra::default(),
         };
         put_entry(&mut chunk, &link).unwrap();
         fake.reply(&list, Headers { form: Form::List, ..Headers::default() }, 0, false, &chunk);
         let digest = *blake3::hash(b"x").as_bytes();
         let content = Some((&digest, &b"x"[..]));
-        let file =
-            Entry { kind: Kind::File, name: b"a/x", size: 1, mtime_ns: 0, mode: 0o644, target: b"", content };
+        let file = Entry {
+            kind: Kind::File,
+            name: b"a/x",
+            size: 1,
+            mtime_ns: 0,
+            mode: 0o644,
+            target: b"",
+            content,
+            extra: Extra::default(),
+        };
         put_entry(&mut pack, &file).unwrap();
         fake.reply(&list, Headers { form: Form::Pack, ..Headers::default() }, 0, false, &pack);
         fake.end(&list);

@@ -83,6 +83,7 @@ fn line_of(event: &Event) -> Option<Value> {
         }
         Event::Removed { path, here } => json!({"event": "removed", "path": path, "here": here}),
         Event::Moved { from, to, here } => json!({"event": "moved", "from": from, "path": to, "here": here}),
+        Event::Linked { path, first } => json!({"event": "linked", "path": path, "first": first}),
         Event::Planned { path, removal } => {
             json!({"event": "planned", "path": path, "action": if *removal { "remove" } else { "fetch" }})
         }

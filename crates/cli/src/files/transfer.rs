@@ -80,8 +80,8 @@ fn rules(given: &RulesArgs, deletion: Option<Deletion>) -> Rules {
     };
     let (filter, whole_files) = (given.patterns.0.clone(), given.whole_file);
     let (checksum, fsync, dry_run) = (given.checksum, given.fsync, given.dry_run);
-    let (compress, sparse) = (given.compress, given.sparse);
-    Rules { filter, existing, checksum, whole_files, deletion, fsync, dry_run, compress, sparse }
+    let (compress, sparse, hard_links) = (given.compress, given.sparse, given.hard_links);
+    Rules { filter, existing, checksum, whole_files, deletion, fsync, dry_run, compress, sparse, hard_links }
 }
 
 fn deletion(given: &DeletionArgs) -> Outcome<Option<Deletion>> {

@@ -245,6 +245,9 @@ pub struct RulesArgs {
     /// Do not send holes of large files, and make holes of zeros
     #[arg(short = 'S', long)]
     pub sparse: bool,
+    /// Send files that have several names once, and keep these names as hard links
+    #[arg(short = 'H', long)]
+    pub hard_links: bool,
     /// Print the changes that would be made, and make none
     #[arg(short = 'n', long)]
     pub dry_run: bool,

@@ -58,9 +58,11 @@ impl Fetch {
     pub fn new(path: &[u8], place: Place, selection: Selection, events: EventSender) -> Fetch {
         let (follows, is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
         let (path, is_dry, checksum) = (path.to_vec(), selection.rules.dry_run, selection.rules.checksum);
-        let (place, sparse) = (place.by(&selection.rules), selection.rules.sparse);
+        let place = place.by(&selection.rules);
+        let Rules { sparse, hard_links, .. } = selection.rules;
         let compress = selection.rules.compress && codec::IS_BUILT_IN;
-        let (how, unpacker) = (Rules { compress, sparse, ..Rules::default() }, Unpacker::new(compress));
+        let (how, unpacker) =
+            (Rules { compress, sparse, hard_links, ..Rules::default() }, Unpacker::new(compress));
         let (arrivals, reporter) = (Arrivals::new(&path, place, selection), Reporter::new(events));
         Fetch {
             path,
@@ -223,8 +225,8 @@ impl Fetch {
         Ok(())
     }
 
-    fn on_list(&mut self, chunk: &[u8], asks: &mut Asks) -> Result<(), FileError> {
-        for entry in Entries::of_list(chunk) {
+    fn on_list(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> Result<(), FileError> {
+        for entry in Entries::of_list(reply.burger.chunk).with_extra(reply.headers.extra) {
             let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
             match self.arrivals.place_entry(&entry) {
                 Ok((None, true)) if self.is_dry => {
@@ -296,6 +298,27 @@ impl Fetch {
         Ok(())
     }
 
+    /// Nothing is on its way: makes the further names of files, and asks for those that must be fetched. True: there
+    /// are some.
+    fn make_links(&mut self, asks: &mut Asks) -> bool {
+        let (reporter, path, is_dry) = (&self.reporter, self.path.clone(), self.is_dry);
+        let filename = |name: &[u8]| shown(&[path.strip_suffix(b"/").unwrap_or(&path), b"/", name].concat());
+        let wanted = self.arrivals.make_links(|path, first| {
+            reporter.tell(match is_dry {
+                true => Event::Planned { path: filename(path), removal: false },
+                false => Event::Linked { path: filename(path), first: filename(first) },
+            });
+        });
+        if is_dry {
+            wanted.iter().for_each(|path| self.plan(filename(path.as_bytes()).as_bytes(), false));
+            return false;
+        }
+        self.names.extend(wanted.into_iter().map(|path| path.as_bytes().to_vec()));
+        self.names_bytes = self.names.iter().map(Vec::len).sum();
+        self.ask_names(asks, 1);
+        self.open > usize::from(self.follows)
+    }
+
     /// Nothing is on its way: sets the attributes of directories. Returns the settled octets.
     fn rest(&mut self) -> u64 {
         let (mut failed, mut settled) = (Vec::new(), 0);
@@ -335,7 +358,7 @@ impl Fetch {
                 };
                 Ok(())
             }
-            Form::List => self.on_list(reply.burger.chunk, asks),
+            Form::List => self.on_list(reply, asks),
             Form::Listed => self.on_listed(),
             Form::Moved => self.on_moved(&headers.from, filename),
             Form::Values => self.on_values(reply, asks),
@@ -352,7 +375,8 @@ impl Fetch {
         }
         self.ask_names(asks, if self.is_listing { NAMES_MAX } else { 1 });
         // The request that follows the path does not end.
-        if self.open == 0 || (self.open == 1 && self.follows && !self.is_listing) {
+        let is_at_rest = self.open == 0 || (self.open == 1 && self.follows && !self.is_listing);
+        if is_at_rest && !self.make_links(asks) {
             settled += self.rest();
         }
         settled

@@ -8,7 +8,7 @@ use crate::error::{Code, FileError};
 use crate::transfer::outgoing::OutgoingFile;
 use crate::transfer::pack::Packer;
 use crate::tree::{Attributes, Directory, Folder, Kind, Source, TreePath};
-use crate::wire::{Entry, Mode, Request, put_entry};
+use crate::wire::{Entry, Extra, Mode, Request, put_entry};
 
 /// The files of a request.
 pub struct Files {
@@ -114,6 +114,7 @@ impl Opened {
             mode: self.attributes.mode,
             target: b"",
             content: Some((&digest, content)),
+            extra: Extra::default(),
         };
         put_entry(frame, &entry).map_err(|text| FileError::new(Code::Limit, text))
     }

@@ -3,6 +3,7 @@
 use pinnace_engine::Body;
 
 use super::changes::Wake;
+use super::details::Details;
 use super::files::{Files, Opened};
 use super::follow::{Follow, Followed};
 use super::mounts::{Mount, Mounts};
@@ -43,6 +44,7 @@ pub struct Job {
     request: u32,
     path: Vec<u8>,
     chunk: u64,
+    details: Details,
     files: u64,
     bytes: u64,
     /// A frame without content that goes next.
@@ -62,14 +64,14 @@ impl Job {
     pub fn new(request: &Request, mounts: &Mounts, wake: &Wake) -> Result<Job, FileError> {
         let (mount, base) = mounts.resolve(&request.path)?;
         let folder = mount.folder.clone();
-        let mut next = None;
+        let (mut next, details) = (None, Details::of(request));
         let work = match request.mode {
-            Mode::Follow => Work::Follow(Box::new(follow(mount, base, request.digests, wake)?)),
+            Mode::Follow => Work::Follow(Box::new(follow(mount, base, details, wake)?)),
             Mode::List => Work::List(Some(match base.split_last() {
                 Some((parent, name)) if folder.kind(&base)? != Kind::Directory => {
-                    Walk::of_one(&*folder.directory(&parent)?, name, request.digests)?
+                    Walk::of_one(&*folder.directory(&parent)?, name, details)?
                 }
-                _ => Walk::new(folder.directory(&base)?, b"", request.digests)?,
+                _ => Walk::new(folder.directory(&base)?, b"", details)?,
             })),
             _ => {
                 let names = match request.names.is_empty() {
@@ -87,7 +89,8 @@ impl Job {
             0 => CHUNK_BYTES,
             chosen => chosen.min(CHUNK_MAX_BYTES),
         };
-        Ok(Job { request: request.number, path: request.path.clone(), chunk, files: 0, bytes: 0, next, work })
+        let (request, path) = (request.number, request.path.clone());
+        Ok(Job { request, path, chunk, details, files: 0, bytes: 0, next, work })
     }
 
     pub fn request(&self) -> u32 {
@@ -125,7 +128,8 @@ impl Job {
 
     /// A frame that holds entries, with its head; they are appended, and then `finish_entries` is called.
     fn begin_entries(&self, sequence: u64, form: Form) -> Vec<u8> {
-        let headers = Headers { request: Some(self.request), form, ..Headers::default() }.write();
+        let extra = self.details.has_extra() && form == Form::List;
+        let headers = Headers { request: Some(self.request), form, extra, ..Headers::default() }.write();
         let mut frame = Vec::with_capacity(self.chunk as usize / 4);
         Cheezburger::new(sequence, &self.path, headers.hash()).write_head(&mut frame, 0);
         frame
@@ -328,7 +332,7 @@ fn directory_begins(request: u32, path: &[u8]) -> Vec<u8> {
 }
 
 /// Begins to follow a path, which may not exist yet. Errors: it is no directory; its folder cannot be watched.
-fn follow(mount: &Mount, base: TreePath, digests: bool, wake: &Wake) -> Result<Follow, FileError> {
+fn follow(mount: &Mount, base: TreePath, details: Details, wake: &Wake) -> Result<Follow, FileError> {
     let changes = mount.changes.as_ref();
     let changes = changes.ok_or_else(|| FileError::new(Code::Invalid, "this folder is not watched"))?;
     match mount.folder.kind(&base) {
@@ -337,7 +341,7 @@ fn follow(mount: &Mount, base: TreePath, digests: bool, wake: &Wake) -> Result<F
         Ok(_) => return Err(FileError::new(Code::Invalid, "only directories can be followed")),
         Err(error) => return Err(error),
     }
-    Ok(Follow::new(mount.folder.clone(), changes.subscribe(base, wake.clone())?, digests))
+    Ok(Follow::new(mount.folder.clone(), changes.subscribe(base, wake.clone())?, details))
 }
 
 /// Writes the length of the entries behind a frame's head.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::comparison::{COMPARED, Comparison};
 use super::digest::{BLOCK, Digest};
+use super::hard_links::LaterName;
 use super::incoming::{Announced, IncomingFile, Part, has_part};
 use super::place::{Place, Placed, TreeTarget};
 use super::selection::Selection;
 use crate::error::{Code, FileError};
 use crate::tree::{Attributes, Directory, Kind, TreePath};
-use crate::wire::{Cheezburger, Entries, Entry, Headers};
+use crate::wire::{Cheezburger, Entries, Entry, Extra, Headers};
 
 /// How often the wrong groups of a file are asked for again.
 const ATTEMPTS: u32 = 3;
@@ -170,6 +171,13 @@ impl Arrivals {
         self.tree()?.rename(&from, &to)
     }
 
+    /// Makes the further names of files, and reports each: its path, and the file's first one. Returns the names that
+    /// are to be fetched.
+    pub fn make_links(&mut self, mut report: impl FnMut(&[u8], &[u8])) -> Vec<TreePath> {
+        let links = |link: &LaterName| report(link.path.as_bytes(), link.first.as_bytes());
+        self.tree.as_mut().map_or(Vec::new(), |tree| tree.make_links(links))
+    }
+
     /// Sets the attributes of directories, and reports failures.
     pub fn set_directories(&mut self, mut report: impl FnMut(&[u8], FileError)) {
         self.tree.iter_mut().for_each(|tree| tree.finish(|path, error| report(path.as_bytes(), error)));
@@ -326,8 +334,16 @@ impl Arrivals {
     /// Returns true if the source's file replaces the one here.
     pub fn replaces(&mut self, filename: &[u8], size: u64, mtime_ns: i64) -> bool {
         let own = self.known(filename);
-        let entry =
-            Entry { kind: Kind::File, name: b"", size, mtime_ns, mode: 0, target: b"", content: None };
+        let entry = Entry {
+            kind: Kind::File,
+            name: b"",
+            size,
+            mtime_ns,
+            mode: 0,
+            target: b"",
+            content: None,
+            extra: Extra::default(),
+        };
         self.selection.replaces(own.as_ref(), &entry, || None)
     }
 

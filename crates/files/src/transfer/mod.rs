@@ -5,6 +5,7 @@
 //! | `digest` | the values of groups and blocks, and the digest that they form |
 //! | `outgoing` | a file on its way out: the frames of its chunks |
 //! | `incoming` | a file on its way in: its part, and the record of its blocks |
+//! | `hard_links` | further names of files |
 //! | `holes` | zeros that are told and not sent |
 //! | `pack`, `codec` | chunks that travel compressed |
 //! | `sidecar` | the octets of that record |
@@ -19,6 +20,7 @@ pub mod arrivals;
 pub mod codec;
 pub mod comparison;
 pub mod digest;
+pub mod hard_links;
 pub mod holes;
 pub mod incoming;
 pub mod mirror;

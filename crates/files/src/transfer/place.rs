@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::digest::{Digest, digest_of};
+use super::hard_links::{HardLinks, LaterName};
 use super::incoming::part_name;
 use super::mirror::{self, Mirror};
 use super::selection::Selection;
@@ -13,7 +14,7 @@ use crate::error::{Code, FileError};
 use crate::rules::Rules;
 use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
-use crate::tree::{Attributes, Directory, Folder, Hint, Kind, TreePath, Watch, is_part};
+use crate::tree::{Attributes, Directory, Folder, Kind, TreePath, is_part};
 use crate::wire::Entry;
 
 /// Where files go.
@@ -109,8 +110,8 @@ impl Folder for Below {
         self.folder.rename(&self.base.join(from.as_bytes())?, &self.base.join(to.as_bytes())?)
     }
 
-    fn watch(&self, _: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
-        Err(FileError::new(Code::Invalid, "a place of a transfer is not watched"))
+    fn link(&self, file: &TreePath, to: &TreePath) -> Result<(), FileError> {
+        self.folder.link(&self.base.join(file.as_bytes())?, &self.base.join(to.as_bytes())?)
     }
 }
 
@@ -124,6 +125,7 @@ pub struct TreeTarget {
     last: Option<(TreePath, Box<dyn Directory>)>,
     /// Directories, whose attributes are set in the end.
     directories: Vec<(TreePath, i64, u32)>,
+    links: HardLinks,
 }
 
 /// What an entry of the source means here.
@@ -140,7 +142,14 @@ pub enum Placed {
 impl TreeTarget {
     pub fn new(folder: Box<dyn Folder>, selection: Arc<Selection>) -> TreeTarget {
         let mirror = selection.rules.deletion.map(Mirror::new);
-        TreeTarget { folder, selection, mirror, last: None, directories: Vec::new() }
+        TreeTarget {
+            folder,
+            selection,
+            mirror,
+            last: None,
+            directories: Vec::new(),
+            links: HardLinks::default(),
+        }
     }
 
     /// The directory of a path, and the name in it.
@@ -162,15 +171,20 @@ impl TreeTarget {
 
     /// Makes directories and links.
     pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<Placed, FileError> {
-        let path = TreePath::parse(entry.name)?;
+        let (path, selection) = (TreePath::parse(entry.name)?, self.selection.clone());
         if self.selection.filter.excludes(&path, entry.kind == Kind::Directory) {
             return Ok(Placed::Same);
         }
         if let Some(mirror) = &mut self.mirror {
             mirror.add(&path);
         }
+        if selection.rules.hard_links
+            && self.links.add(&path, entry, |first| !selection.filter.excludes(first, false))?
+        {
+            return Ok(Placed::Same);
+        }
         let (parent, name) = split(&path)?;
-        let (selection, is_dry) = (self.selection.clone(), self.selection.rules.dry_run);
+        let is_dry = selection.rules.dry_run;
         let replaces = |own: Option<&Attributes>, directory: Result<&dyn Directory, FileError>| {
             selection.replaces(own, entry, || digest_of(&*directory.ok()?.open(name).ok()?.0).ok())
         };
@@ -326,6 +340,53 @@ impl TreeTarget {
             // What is in the way differs from what the source has there.
             Err(_) => mirror::remove(&*self.folder, filter, from).map(|_| false),
         }
+    }
+
+    /// The files have arrived: makes their further names, and reports each that is new. Returns those that are to be
+    /// fetched, because the file is not here, or not as it was listed, or cannot have this name.
+    pub fn make_links(&mut self, mut report: impl FnMut(&LaterName)) -> Vec<TreePath> {
+        self.last = None;
+        let mut wanted = Vec::new();
+        for link in self.links.take() {
+            match self.make_link(&link) {
+                Ok(true) => report(&link),
+                Ok(false) => {}
+                Err(_) => wanted.push(link.path),
+            }
+        }
+        wanted
+    }
+
+    /// False: the name stays as it is. Error: it is to be fetched.
+    fn make_link(&mut self, link: &LaterName) -> Result<bool, FileError> {
+        let known = |tree: &mut TreeTarget, path: &TreePath| {
+            let (directory, name) = tree.place_of(path)?;
+            directory.attributes(&name)
+        };
+        let is_listed = |known: &Attributes| {
+            known.kind == Kind::File && (known.size, known.mtime_ns) == (link.size, link.mtime_ns)
+        };
+        let own = known(self, &link.path).ok();
+        if own.as_ref().is_some_and(|own| !self.selection.may_replace(own, link.mtime_ns)) {
+            return Ok(false);
+        }
+        let first = match known(self, &link.first) {
+            Ok(first) if is_listed(&first) => first,
+            // The name keeps a file of its own.
+            _ if own.as_ref().is_some_and(is_listed) => return Ok(false),
+            _ => return Err(FileError::new(Code::Changed, "the file is not here as it was listed")),
+        };
+        if own.as_ref().is_some_and(|own| own.tag == first.tag) {
+            return Ok(false);
+        }
+        if self.selection.rules.dry_run {
+            return Ok(true);
+        }
+        if own.is_some_and(|own| own.kind == Kind::Directory) {
+            self.make_way(&link.path)?;
+        }
+        self.folder.link(&link.first, &link.path)?;
+        Ok(true)
     }
 
     /// Sets the attributes of directories, the deepest first: writing into one changes its time. Reports failures.

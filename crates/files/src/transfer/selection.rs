@@ -51,6 +51,18 @@ impl Selection {
     }
 }
 
+impl Selection {
+    /// Returns true if a name may become another file's, whose time is `mtime_ns`.
+    pub fn may_replace(&self, own: &Attributes, mtime_ns: i64) -> bool {
+        match self.rules.existing {
+            _ if own.kind != Kind::File => true,
+            Existing::Different => true,
+            Existing::NotNewer => own.mtime_ns <= mtime_ns,
+            Existing::Nothing => false,
+        }
+    }
+}
+
 /// The patterns of a transfer.
 #[derive(Default)]
 pub struct Filter(Vec<Rule>);

@@ -84,7 +84,14 @@ impl Directory for Discard {
 
 impl Source for Discard {
     fn attributes(&self) -> Result<Attributes, FileError> {
-        Ok(Attributes { kind: Kind::File, size: 0, mtime_ns: 0, mode: 0o600, tag: Tag::default() })
+        Ok(Attributes {
+            kind: Kind::File,
+            size: 0,
+            mtime_ns: 0,
+            mode: 0o600,
+            tag: Tag::default(),
+            shared: None,
+        })
     }
 
     fn read(&self, _: u64, _: &mut [u8]) -> Result<usize, FileError> {

@@ -34,6 +34,13 @@ impl DiskFolder {
         let root = Arc::new(fs::open(path, flags, Mode::empty())?);
         Ok(DiskFolder { root, zeros: Zeros::Written, path: path.canonicalize().ok() })
     }
+
+    /// The directory of a path, and the name in it.
+    fn parent<'a>(&self, path: &'a TreePath) -> Result<(OwnedFd, &'a [u8]), FileError> {
+        let (parent, name) = path.split_last().ok_or(Errno::INVAL)?;
+        let path = if parent.is_empty() { b"." } else { parent.as_bytes() };
+        Ok((open_beneath(self.root.as_fd(), path, DIRECTORY)?, name))
+    }
 }
 
 impl Folder for DiskFolder {
@@ -43,13 +50,23 @@ impl Folder for DiskFolder {
     }
 
     fn rename(&self, from: &TreePath, to: &TreePath) -> Result<(), FileError> {
-        let parent = |path: &TreePath| -> Result<(OwnedFd, Vec<u8>), FileError> {
-            let (parent, name) = path.split_last().ok_or(Errno::INVAL)?;
-            let path = if parent.is_empty() { b"." } else { parent.as_bytes() };
-            Ok((open_beneath(self.root.as_fd(), path, DIRECTORY)?, name.to_vec()))
-        };
-        let ((from, name), (to, new_name)) = (parent(from)?, parent(to)?);
+        let ((from, name), (to, new_name)) = (self.parent(from)?, self.parent(to)?);
         Ok(fs::renameat(&from, name, &to, new_name)?)
+    }
+
+    fn link(&self, file: &TreePath, to: &TreePath) -> Result<(), FileError> {
+        let ((from, name), (to, new_name)) = (self.parent(file)?, self.parent(to)?);
+        // A name of its own: a transfer may be writing the part of `new_name`.
+        let link = format!(".{}.link.part", blake3::hash(new_name).to_hex());
+        let make = || fs::linkat(&from, name, &to, &link, AtFlags::empty());
+        match make() {
+            Err(Errno::EXIST) => {
+                fs::unlinkat(&to, &link, AtFlags::empty())?;
+                make()?;
+            }
+            outcome => outcome?,
+        }
+        Ok(fs::renameat(&to, &link, &to, new_name)?)
     }
 
     fn with_holes(&self) -> Option<Arc<dyn Folder>> {
@@ -113,7 +130,8 @@ fn attributes_of(stat: &Stat) -> Result<Attributes, FileError> {
     let mut tag = Tag::default();
     let octets: Vec<u8> = identity.iter().flat_map(|part| part.to_ne_bytes()).collect();
     tag.copy_from_slice(&blake3::hash(&octets).as_bytes()[..16]);
-    Ok(Attributes { kind, size, mtime_ns, mode: stat.st_mode & 0o7777, tag })
+    let shared = (kind == Kind::File && stat.st_nlink > 1).then_some((stat.st_dev, stat.st_ino));
+    Ok(Attributes { kind, size, mtime_ns, mode: stat.st_mode & 0o7777, tag, shared })
 }
 
 impl Directory for DiskDirectory {

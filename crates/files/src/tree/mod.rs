@@ -26,8 +26,10 @@ pub struct Attributes {
     pub mtime_ns: i64,
     /// Permission bits.
     pub mode: u32,
-    /// Differs if the file was changed or replaced.
+    /// Differs if the file was changed or replaced; is the same for all names of a file.
     pub tag: Tag,
+    /// Of a file with several names: its device and inode.
+    pub shared: Option<(u64, u64)>,
 }
 
 /// Names the version of a file on its host.
@@ -139,6 +141,11 @@ pub trait Folder: Send + Sync {
 
     /// Gives a file or directory another path, and replaces the file that had it.
     fn rename(&self, _from: &TreePath, _to: &TreePath) -> Result<(), FileError> {
+        read_only()
+    }
+
+    /// Gives a file another name too, and replaces the file that had it.
+    fn link(&self, _file: &TreePath, _to: &TreePath) -> Result<(), FileError> {
         read_only()
     }
 

@@ -4,10 +4,18 @@
 //! entry   = kind:1 name-len:2 name size:8 mtime:8 mode:2 target-len:2 target digest:32 content-len:4 content
 //! ```
 //!
-//! `digest` and `content` are present in packs only, and for files only; `size` is then the content's.
+//! If the frame has the header `extra`, each entry is followed by what else is known of it:
+//!
+//! ```text
+//! extra   = len:4 *( tag:1 len:4 value )
+//! tag     = 1, the first listed name of a file that has several; 2, a later one, and the value is the first
+//! ```
+//!
+//! Other tags are ignored. `digest` and `content` are present in packs only, and for files only; `size` is then the
+//! content's.
 
 use super::read::Reader;
-use super::{DecodeError, NAME_MAX};
+use super::{DecodeError, NAME_MAX, put_longstr};
 use crate::names::{name_of, value_of};
 use crate::wire::headers::DIGEST;
 
@@ -49,7 +57,30 @@ pub struct Entry<'a> {
     pub target: &'a [u8],
     /// Of a file in a pack: BLAKE3 of its content, and the content.
     pub content: Option<(&'a [u8; DIGEST], &'a [u8])>,
+    pub extra: Extra<'a>,
 }
+
+/// What is known of a name if it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extra<'a> {
+    pub link: HardLink<'a>,
+}
+
+/// Whether a file has several names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HardLink<'a> {
+    /// Nothing is known of other names.
+    #[default]
+    None,
+    /// It is the first name that is listed of a file that has several.
+    First,
+    /// The file was listed by this name, which is relative as the entry's.
+    Later(&'a [u8]),
+}
+
+/// The tags of `Extra`.
+const FIRST: u8 = 1;
+const LATER: u8 = 2;
 
 /// Appends an entry. Error: a name or target is longer than `NAME_MAX`.
 pub fn put_entry(into: &mut Vec<u8>, entry: &Entry<'_>) -> Result<(), &'static str> {
@@ -72,19 +103,44 @@ pub fn put_entry(into: &mut Vec<u8>, entry: &Entry<'_>) -> Result<(), &'static s
     Ok(())
 }
 
+/// Appends an entry of a frame with the header `extra`. Error: that of `put_entry`.
+pub fn put_entry_with_extra(into: &mut Vec<u8>, entry: &Entry<'_>) -> Result<(), &'static str> {
+    put_entry(into, entry)?;
+    let at = into.len();
+    into.extend_from_slice(&[0; 4]);
+    let mut put = |tag, value: &[u8]| {
+        into.push(tag);
+        put_longstr(into, value);
+    };
+    match entry.extra.link {
+        HardLink::None => {}
+        HardLink::First => put(FIRST, b""),
+        HardLink::Later(first) => put(LATER, first),
+    }
+    let len = (into.len() - at - 4) as u32;
+    into[at..at + 4].copy_from_slice(&len.to_be_bytes());
+    Ok(())
+}
+
 /// Reads the entries of a chunk; ends after an error.
 pub struct Entries<'a> {
     reader: Reader<'a>,
     is_pack: bool,
+    has_extra: bool,
 }
 
 impl<'a> Entries<'a> {
     pub fn of_list(chunk: &'a [u8]) -> Entries<'a> {
-        Entries { reader: Reader::new(chunk), is_pack: false }
+        Entries { reader: Reader::new(chunk), is_pack: false, has_extra: false }
     }
 
     pub fn of_pack(chunk: &'a [u8]) -> Entries<'a> {
-        Entries { reader: Reader::new(chunk), is_pack: true }
+        Entries { reader: Reader::new(chunk), is_pack: true, has_extra: false }
+    }
+
+    /// `has_extra`: the frame has the header `extra`.
+    pub fn with_extra(self, has_extra: bool) -> Entries<'a> {
+        Entries { has_extra, ..self }
     }
 
     fn read(&mut self) -> Result<Entry<'a>, DecodeError> {
@@ -103,7 +159,8 @@ impl<'a> Entries<'a> {
         if content.is_some_and(|(_, content)| content.len() as u64 != size) {
             return Err(DecodeError::Malformed("a size that is not the content's"));
         }
-        Ok(Entry { kind, name, size, mtime_ns, mode, target, content })
+        let extra = if self.has_extra { read_extra(self.reader.longstr()?)? } else { Extra::default() };
+        Ok(Entry { kind, name, size, mtime_ns, mode, target, content, extra })
     }
 
     fn name(&mut self) -> Result<&'a [u8], DecodeError> {
@@ -117,6 +174,19 @@ impl<'a> Entries<'a> {
     fn digest(&mut self) -> Result<&'a [u8; DIGEST], DecodeError> {
         self.reader.take(DIGEST)?.try_into().map_err(|_| DecodeError::Malformed("cut short"))
     }
+}
+
+fn read_extra(octets: &[u8]) -> Result<Extra<'_>, DecodeError> {
+    let (mut reader, mut extra) = (Reader::new(octets), Extra::default());
+    while !reader.is_empty() {
+        match (reader.u8()?, reader.longstr()?) {
+            (FIRST, _) => extra.link = HardLink::First,
+            (LATER, first) if first.len() <= NAME_MAX => extra.link = HardLink::Later(first),
+            (LATER, _) => return Err(DecodeError::Malformed("a name longer than 4096 octets")),
+            _ => {}
+        }
+    }
+    Ok(extra)
 }
 
 impl<'a> Iterator for Entries<'a> {

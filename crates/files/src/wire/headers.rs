@@ -78,6 +78,8 @@ pub struct Headers {
     pub zstd: Option<u64>,
     /// Of a frame without content: so many octets from its offset on are zeros.
     pub zeros: Option<u64>,
+    /// Of entries: each is followed by what else is known.
+    pub extra: bool,
     /// Of the answer to a greeting: the domain of the server, which is the client's.
     pub domain: Vec<u8>,
     /// Of a file or directory that was moved: its path before.
@@ -110,6 +112,9 @@ impl Headers {
             && let Some(name) = name_of(&Form::NAMES, self.form)
         {
             hash.put(b"form", name);
+        }
+        if self.extra {
+            hash.put(b"extra", b"1");
         }
         if let Some(kind) = self.kind {
             hash.put(b"kind", kind.name());
@@ -150,6 +155,7 @@ impl Headers {
                 b"groups" => return Err("groups"),
                 b"zstd" => headers.zstd = Some(decimal(value).ok_or("zstd")?),
                 b"zeros" => headers.zeros = Some(decimal(value).ok_or("zeros")?),
+                b"extra" => headers.extra = true,
                 b"domain" => headers.domain = value.to_vec(),
                 b"from" => headers.from = value.to_vec(),
                 b"error" => headers.error = value.to_vec(),

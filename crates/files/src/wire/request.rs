@@ -156,8 +156,18 @@ impl Request {
     }
 
     fn put_rules(&self, options: &mut HashWriter) {
-        let Rules { filter, existing, checksum, whole_files, deletion, fsync, dry_run, compress, sparse } =
-            &self.rules;
+        let Rules {
+            filter,
+            existing,
+            checksum,
+            whole_files,
+            deletion,
+            fsync,
+            dry_run,
+            compress,
+            sparse,
+            hard_links,
+        } = &self.rules;
         if !filter.is_empty() {
             let sign = |pattern: &Pattern| if pattern.includes { "+" } else { "-" };
             let rules: Vec<String> = filter.iter().map(|of| format!("{}{}", sign(of), of.text)).collect();
@@ -181,6 +191,7 @@ impl Request {
             (b"checksum", *checksum),
             (b"whole-files", *whole_files),
             (b"sparse", *sparse),
+            (b"hard-links", *hard_links),
             (b"digests", self.digests),
         ];
         for (name, is_set) in flags {
@@ -216,6 +227,7 @@ impl Request {
             // Of other methods nothing is known: chunks go as they are.
             b"compress" => rules.compress = value == ZSTD,
             b"sparse" => rules.sparse = true,
+            b"hard-links" => rules.hard_links = true,
             b"whole-files" => rules.whole_files = true,
             _ => {}
         }

@@ -15,6 +15,8 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 pub struct Fake {
     socket: Socket,
     client: Vec<u8>,
+    /// The client has said goodbye.
+    has_left: bool,
     _context: Context,
 }
 
@@ -26,7 +28,7 @@ impl Fake {
         let name = format!("ipc://@files-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         socket.configure(|options| options.rcvtimeo = Some(DEADLINE)).unwrap();
         socket.bind(&name).unwrap();
-        (Fake { socket, client: Vec::new(), _context: context }, name)
+        (Fake { socket, client: Vec::new(), has_left: false, _context: context }, name)
     }
 
     pub fn send(&self, frame: &[u8]) {
@@ -35,7 +37,7 @@ impl Fake {
 
     /// Answers greetings until a request comes. None: the client says goodbye.
     pub fn next_request(&mut self) -> Option<Request> {
-        loop {
+        while !self.has_left {
             let mut frames: Vec<Vec<u8>> = Vec::new();
             self.socket.recv_frames(true, &mut |frame| frames.push(frame.data().to_vec())).ok()?;
             self.client = frames.remove(0);
@@ -50,16 +52,23 @@ impl Fake {
                         Mode::Cancel | Mode::Skip | Mode::Upload | Mode::Follow => {}
                     }
                 }
-                Message::Kthxbai => return None,
+                Message::Kthxbai => self.has_left = true,
                 _ => {}
             }
         }
+        None
     }
 
     pub fn reply(&self, request: &Request, headers: Headers, offset: u64, eof: bool, chunk: &[u8]) {
         let headers = Headers { request: Some(request.number), ..headers }.write();
         let burger = Cheezburger { offset, eof, chunk, ..Cheezburger::new(0, &request.path, headers.hash()) };
         self.send(&Message::Cheezburger(burger).to_frame());
+    }
+
+    /// A reply without content, of a path of the request.
+    #[allow(dead_code, reason = "not every test calls it")]
+    pub fn reply_of(&self, request: &Request, path: &[u8], headers: Headers) {
+        self.reply(&Request { path: path.to_vec(), ..request.clone() }, headers, 0, false, b"");
     }
 
     pub fn begin(&self, request: &Request, kind: Kind, size: u64) {
@@ -95,6 +104,7 @@ pub fn with_client<T>(script: impl FnOnce(&mut Fake) + Send + 'static, run: impl
 }
 
 /// The values of all groups of a file.
+#[allow(dead_code, reason = "not every test calls it")]
 pub fn values(content: &[u8]) -> Vec<u8> {
     let groups = content.chunks(GROUP as usize).enumerate();
     groups.flat_map(|(index, group)| group_value(index as u64, group, content.len() as u64)).collect()
@@ -104,6 +114,7 @@ pub fn content(groups: usize) -> Vec<u8> {
     (0..groups * GROUP as usize).map(|at| (at / 7) as u8).collect()
 }
 
+#[allow(dead_code, reason = "not every test calls it")]
 pub fn data(content: &[u8]) -> Headers {
     let digest = Some(*blake3::hash(content).as_bytes());
     Headers { groups: values(content), digest, ..Headers::default() }
