@@ -20,6 +20,10 @@ pub struct Rules {
     pub sparse: bool,
     /// Files that have several names in a listing are sent once, and have these names here.
     pub hard_links: bool,
+    /// Users and groups are kept, by their numbers; names are not looked up. What this side may not set fails.
+    pub owner: bool,
+    /// Extended attributes of the namespace `user.` are kept, of a file or directory at most 64 KiB.
+    pub xattrs: bool,
     /// A file gets its name when its octets are on the disk (fdatasync(2)).
     pub fsync: bool,
     /// Nothing is changed here: what would be is told.

@@ -134,7 +134,7 @@ fn rules_hold_for_names_too() {
 }
 
 fn entry<'a>(kind: Kind, name: &'a [u8], link: HardLink<'a>) -> Vec<u8> {
-    let extra = Extra { link };
+    let extra = Extra { link, ..Extra::default() };
     let (size, mtime_ns, mode, target, content) = (1, 0, 0o644, &b""[..], None);
     let mut chunk = Vec::new();
     put_entry_with_extra(&mut chunk, &Entry { kind, name, size, mtime_ns, mode, target, content, extra })

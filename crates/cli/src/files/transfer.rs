@@ -80,8 +80,22 @@ fn rules(given: &RulesArgs, deletion: Option<Deletion>) -> Rules {
     };
     let (filter, whole_files) = (given.patterns.0.clone(), given.whole_file);
     let (checksum, fsync, dry_run) = (given.checksum, given.fsync, given.dry_run);
+    let (owner, xattrs) = (given.owner, given.xattrs);
     let (compress, sparse, hard_links) = (given.compress, given.sparse, given.hard_links);
-    Rules { filter, existing, checksum, whole_files, deletion, fsync, dry_run, compress, sparse, hard_links }
+    Rules {
+        filter,
+        existing,
+        checksum,
+        whole_files,
+        deletion,
+        fsync,
+        dry_run,
+        compress,
+        sparse,
+        hard_links,
+        owner,
+        xattrs,
+    }
 }
 
 fn deletion(given: &DeletionArgs) -> Outcome<Option<Deletion>> {

@@ -248,6 +248,12 @@ pub struct RulesArgs {
     /// Send files that have several names once, and keep these names as hard links
     #[arg(short = 'H', long)]
     pub hard_links: bool,
+    /// Keep users and groups, by their numbers. What may not be set fails
+    #[arg(short, long)]
+    pub owner: bool,
+    /// Keep extended attributes of the namespace user., at most 64 KiB of each file
+    #[arg(short = 'X', long)]
+    pub xattrs: bool,
     /// Print the changes that would be made, and make none
     #[arg(short = 'n', long)]
     pub dry_run: bool,

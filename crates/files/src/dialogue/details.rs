@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::tree::Attributes;
+use crate::error::FileError;
+use crate::rules::Rules;
+use crate::tree::{Attributes, Kind, MoreAttributes};
 use crate::wire::{HardLink, NAME_MAX, Request};
 
 /// The most octets of names that a listing keeps to recognise further names of their files; then such files are sent by
@@ -16,16 +18,34 @@ pub struct Details {
     pub digests: bool,
     /// Files of several names are recognised.
     pub hard_links: bool,
+    pub owner: bool,
+    pub xattrs: bool,
 }
 
 impl Details {
     pub fn of(request: &Request) -> Details {
-        Details { digests: request.digests, hard_links: request.rules.hard_links }
+        let Rules { hard_links, owner, xattrs, .. } = request.rules;
+        Details { digests: request.digests, hard_links, owner, xattrs }
     }
 
-    /// Entries have `Extra`.
+    /// Entries of a listing have `Extra`.
     pub fn has_extra(self) -> bool {
-        self.hard_links
+        self.hard_links || self.has_more()
+    }
+
+    /// Entries with content have `Extra`.
+    pub fn has_more(self) -> bool {
+        self.owner || self.xattrs
+    }
+
+    /// What is sent of a name. `xattrs` reads its extended attributes.
+    pub fn more_of(
+        self,
+        attributes: &Attributes,
+        xattrs: impl FnOnce() -> Result<Vec<u8>, FileError>,
+    ) -> Result<MoreAttributes, FileError> {
+        let xattrs = (self.xattrs && attributes.kind != Kind::Link).then(xattrs).transpose()?;
+        Ok(MoreAttributes { owner: self.owner.then_some(attributes.owner), xattrs })
     }
 }
 

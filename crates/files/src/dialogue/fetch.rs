@@ -59,10 +59,12 @@ impl Fetch {
         let (follows, is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
         let (path, is_dry, checksum) = (path.to_vec(), selection.rules.dry_run, selection.rules.checksum);
         let place = place.by(&selection.rules);
-        let Rules { sparse, hard_links, .. } = selection.rules;
+        let Rules { sparse, hard_links, owner, xattrs, .. } = selection.rules;
         let compress = selection.rules.compress && codec::IS_BUILT_IN;
-        let (how, unpacker) =
-            (Rules { compress, sparse, hard_links, ..Rules::default() }, Unpacker::new(compress));
+        let (how, unpacker) = (
+            Rules { compress, sparse, hard_links, owner, xattrs, ..Rules::default() },
+            Unpacker::new(compress),
+        );
         let (arrivals, reporter) = (Arrivals::new(&path, place, selection), Reporter::new(events));
         Fetch {
             path,
@@ -122,7 +124,7 @@ impl Fetch {
         if self.is_unwanted(reply, asks) {
             return Ok(());
         }
-        if let Err(error) = self.arrivals.begin_file(filename, announced_by(headers)) {
+        if let Err(error) = self.arrivals.begin_file(filename, announced_by(headers), headers) {
             headers.request.into_iter().for_each(|number| asks.skip(number, filename));
             return Err(error);
         }
@@ -255,9 +257,10 @@ impl Fetch {
         }
     }
 
-    fn on_pack(&mut self, chunk: &[u8]) -> Result<(), FileError> {
+    fn on_pack(&mut self, reply: &Reply<'_>) -> Result<(), FileError> {
         let (mut bytes, mut results) = (0, Vec::new());
-        let outcome = self.arrivals.write_pack(chunk, |name, result| results.push((name.to_vec(), result)));
+        let keep = |name: &[u8], result| results.push((name.to_vec(), result));
+        let outcome = self.arrivals.write_pack(reply.burger.chunk, reply.headers.extra, keep);
         for (name, result) in results {
             match result {
                 Ok((size, digest)) => {
@@ -362,7 +365,7 @@ impl Fetch {
             Form::Listed => self.on_listed(),
             Form::Moved => self.on_moved(&headers.from, filename),
             Form::Values => self.on_values(reply, asks),
-            Form::Pack => self.on_pack(reply.burger.chunk),
+            Form::Pack => self.on_pack(reply),
             Form::Failed => self.on_failed(reply, asks, &mut settled),
             Form::Unchanged | Form::Planned => Ok(()),
             Form::End => {

@@ -128,7 +128,7 @@ impl Job {
 
     /// A frame that holds entries, with its head; they are appended, and then `finish_entries` is called.
     fn begin_entries(&self, sequence: u64, form: Form) -> Vec<u8> {
-        let extra = self.details.has_extra() && form == Form::List;
+        let extra = if form == Form::Pack { self.details.has_more() } else { self.details.has_extra() };
         let headers = Headers { request: Some(self.request), form, extra, ..Headers::default() }.write();
         let mut frame = Vec::with_capacity(self.chunk as usize / 4);
         Cheezburger::new(sequence, &self.path, headers.hash()).write_head(&mut frame, 0);
@@ -262,7 +262,7 @@ impl Job {
         }
         match OutgoingFile::new(opened.source, &filename, request, &files.ranges) {
             Ok(file) => {
-                let begin = file.begin();
+                let begin = file.begin(&opened.more);
                 files.current = Some(file.telling_holes(files.is_sparse));
                 Step::Told(begin)
             }
@@ -284,7 +284,7 @@ impl Job {
                 files.put_back(opened);
                 break;
             }
-            match opened.add_to(&mut frame, &mut content) {
+            match opened.add_to(&mut frame, &mut content, self.details.has_more()) {
                 Ok(()) => (self.files, self.bytes) = (self.files + 1, self.bytes + content.len() as u64),
                 Err(error) => {
                     self.next = Some(failure(self.request, &filename_of(&self.path, &opened.name), &error));
@@ -303,7 +303,8 @@ impl Job {
             (false, Some(failed)) => Step::Told(failed),
             (_, failed) => {
                 self.next = failed;
-                let (name, entries) = ((self.request, &self.path[..], sequence), &frame[head..]);
+                let extra = self.details.has_more();
+                let (name, entries) = ((self.request, &self.path[..], sequence, extra), &frame[head..]);
                 let packed =
                     files.packer.as_mut().and_then(|packer| compressed(packer, name, entries, self.chunk));
                 packed.unwrap_or_else(|| finish_entries(frame, head))

@@ -55,13 +55,14 @@ impl Unpacker {
 /// `most`: how many octets of them the other side takes.
 pub fn compressed(
     packer: &mut Packer,
-    (request, path, sequence): (u32, &[u8], u64),
+    (request, path, sequence, extra): (u32, &[u8], u64, bool),
     entries: &[u8],
     most: u64,
 ) -> Option<Step> {
     let packed = if entries.len() as u64 <= most { packer.pack(entries)? } else { return None };
     let zstd = Some(entries.len() as u64);
-    let headers = Headers { request: Some(request), form: Form::Pack, zstd, ..Headers::default() }.write();
+    let (request, form) = (Some(request), Form::Pack);
+    let headers = Headers { request, form, zstd, extra, ..Headers::default() }.write();
     let mut frame = Vec::new();
     Cheezburger::new(sequence, path, headers.hash()).write_head(&mut frame, packed.len());
     frame.extend_from_slice(&packed);

@@ -112,6 +112,7 @@ pub fn put(
         Kind::File if details.digests => digest_of(&*directory.open(name)?.0)?.to_vec(),
         _ => Vec::new(),
     };
+    let more = details.more_of(&attributes, || directory.xattrs(name))?;
     let link = if details.hard_links { shared.link_of(&attributes, shown) } else { HardLink::None };
     let entry = Entry {
         kind: attributes.kind,
@@ -121,7 +122,7 @@ pub fn put(
         mode: attributes.mode,
         target: &target,
         content: None,
-        extra: Extra { link },
+        extra: Extra { link, ..Extra::of(&more) },
     };
     let put = if details.has_extra() { put_entry_with_extra } else { put_entry };
     put(into, &entry).map_err(|text| FileError::new(Code::Limit, text))?;

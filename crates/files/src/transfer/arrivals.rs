@@ -119,7 +119,12 @@ impl Arrivals {
     }
 
     /// A file begins. Errors: its path is not below the request's; those of its place.
-    pub fn begin_file(&mut self, filename: &[u8], announced: Announced) -> Result<(), FileError> {
+    pub fn begin_file(
+        &mut self,
+        filename: &[u8],
+        announced: Announced,
+        headers: &Headers,
+    ) -> Result<(), FileError> {
         let prepared = self.prepared.remove(filename).filter(|known| *known.file.announced() == announced);
         let current = match prepared {
             Some(current) => current,
@@ -130,6 +135,9 @@ impl Arrivals {
                 Current { directory, file, wrong_at: None, attempts: 0 }
             }
         };
+        if let Some(more) = self.selection.more_of(headers.owner, headers.xattrs.as_deref()) {
+            current.file.set_more(&more)?;
+        }
         self.current.insert(filename.to_vec(), current);
         Ok(())
     }
@@ -352,9 +360,10 @@ impl Arrivals {
     pub fn write_pack(
         &mut self,
         chunk: &[u8],
+        has_extra: bool,
         mut report: impl FnMut(&[u8], Result<(u64, Digest), FileError>),
     ) -> Result<(), FileError> {
-        for entry in Entries::of_pack(chunk) {
+        for entry in Entries::of_pack(chunk).with_extra(has_extra) {
             let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
             let Some(tree) = &mut self.tree else { break };
             report(entry.name, tree.write_small(&entry).map(|digest| (entry.size, digest)));

@@ -6,7 +6,7 @@ use super::digest::{Digest, GROUP, GroupHasher, ValueTree, group_value, groups_o
 use super::holes::{self, ZEROS_MAX, zeros};
 use super::pack::Packer;
 use crate::error::{Code, FileError};
-use crate::tree::{Attributes, Source};
+use crate::tree::{Attributes, MoreAttributes, Source};
 use crate::wire::{Cheezburger, DIGEST, Form, Headers};
 
 /// A file that is sent.
@@ -81,7 +81,7 @@ impl OutgoingFile {
     }
 
     /// The frame that goes before the chunks.
-    pub fn begin(&self) -> Vec<u8> {
+    pub fn begin(&self, more: &MoreAttributes) -> Vec<u8> {
         let headers = Headers {
             request: Some(self.request),
             form: Form::Begin,
@@ -90,6 +90,8 @@ impl OutgoingFile {
             mtime_ns: Some(self.attributes.mtime_ns),
             mode: Some(self.attributes.mode),
             tag: self.attributes.tag.to_vec(),
+            owner: more.owner,
+            xattrs: more.xattrs.clone(),
             ..Headers::default()
         };
         let mut frame = Vec::new();

@@ -185,9 +185,6 @@ impl TreeTarget {
         }
         let (parent, name) = split(&path)?;
         let is_dry = selection.rules.dry_run;
-        let replaces = |own: Option<&Attributes>, directory: Result<&dyn Directory, FileError>| {
-            selection.replaces(own, entry, || digest_of(&*directory.ok()?.open(name).ok()?.0).ok())
-        };
         let mut own = match self.directory_of(parent.clone()) {
             // A directory that would be made.
             Err(error) if is_dry && error.code == Code::NotFound => None,
@@ -202,12 +199,38 @@ impl TreeTarget {
         }
         if is_dry {
             return Ok(match entry.kind {
-                Kind::File if replaces(own.as_ref(), self.directory_of(parent)) => Placed::Wanted,
+                Kind::File if self.replaces(own.as_ref(), entry, &path) => Placed::Wanted,
                 Kind::File => Placed::Same,
                 kind if own.is_some_and(|own| own.kind == kind) => Placed::Same,
                 _ => Placed::Made,
             });
         }
+        self.make_entry(entry, path, own)
+    }
+
+    /// Returns true if a file of the source replaces the one here.
+    fn replaces(&mut self, own: Option<&Attributes>, entry: &Entry<'_>, path: &TreePath) -> bool {
+        let selection = self.selection.clone();
+        let digest = || {
+            let (parent, name) = split(path).ok()?;
+            digest_of(&*self.directory_of(parent).ok()?.open(name).ok()?.0).ok()
+        };
+        selection.replaces(own, entry, digest)
+    }
+
+    /// Makes the directory or link of an entry, and sets the attributes of what is here already.
+    fn make_entry(
+        &mut self,
+        entry: &Entry<'_>,
+        path: TreePath,
+        own: Option<Attributes>,
+    ) -> Result<Placed, FileError> {
+        if entry.kind == Kind::File && self.replaces(own.as_ref(), entry, &path) {
+            return Ok(Placed::Wanted);
+        }
+        let selection = self.selection.clone();
+        let more = selection.more_of(entry.extra.owner, entry.extra.xattrs);
+        let (parent, name) = split(&path)?;
         let directory = self.directory_of(parent)?;
         match entry.kind {
             Kind::Directory => {
@@ -218,22 +241,28 @@ impl TreeTarget {
                 if !is_new {
                     remove_old_parts(&*directory.directory(name)?, selection.part_age);
                 }
+                let set = more.map_or(Ok(()), |more| directory.set_more(name, &more));
                 self.directories.push((path, entry.mtime_ns, entry.mode & 0o777));
-                Ok(if is_new { Placed::Made } else { Placed::Same })
+                set.map(|()| if is_new { Placed::Made } else { Placed::Same })
             }
             Kind::Link => {
                 let is_same = own.is_some_and(|own| own.kind == Kind::Link)
                     && directory.read_link(name).is_ok_and(|target| target == entry.target);
-                if is_same {
-                    return Ok(Placed::Same);
+                if !is_same {
+                    directory.make_link(name, entry.target)?;
                 }
-                directory.make_link(name, entry.target)?;
-                Ok(Placed::Made)
+                if let Some(more) = more {
+                    directory.set_more(name, &more)?;
+                }
+                Ok(if is_same { Placed::Same } else { Placed::Made })
             }
-            Kind::File if replaces(own.as_ref(), Ok(directory)) => Ok(Placed::Wanted),
             Kind::File => {
                 let is_known = |own: &Attributes| (own.size, own.mtime_ns) == (entry.size, entry.mtime_ns);
-                if own.is_some_and(|own| is_known(&own) && own.mode != entry.mode & 0o777) {
+                let is_known = own.as_ref().is_some_and(is_known);
+                if let Some(more) = more.filter(|_| is_known) {
+                    directory.set_more(name, &more)?;
+                }
+                if is_known && own.is_some_and(|own| own.mode != entry.mode & 0o777) {
                     directory.set_attributes(name, entry.mtime_ns, entry.mode & 0o777)?;
                 }
                 Ok(Placed::Same)
@@ -261,6 +290,7 @@ impl TreeTarget {
             return Err(FileError::new(Code::Corrupt, "the octets are not those that were announced"));
         }
         let path = TreePath::parse(entry.name)?;
+        let more = self.selection.more_of(entry.extra.owner, entry.extra.xattrs);
         let (fsync, is_sparse) = (self.selection.rules.fsync, self.selection.rules.sparse);
         let (parent, name) = split(&path)?;
         let directory = self.directory_of(parent)?;
@@ -277,6 +307,10 @@ impl TreeTarget {
         if is_sparse {
             // It may end with a hole.
             target.set_len(content.len() as u64)?;
+        }
+        if let Some(Err(error)) = more.map(|more| target.set_more(&more)) {
+            directory.remove_file(&part)?;
+            return Err(error);
         }
         target.set_attributes(entry.mtime_ns, entry.mode & 0o777)?;
         if fsync {

@@ -14,6 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::holes::{self, Zeros};
+use super::more::{self, MoreAttributes};
 use super::watch::InotifyWatch;
 use super::{Attributes, Directory, Folder, Hint, Kind, Names, Source, Tag, Target, TreePath, Watch};
 use crate::error::{Code, FileError};
@@ -86,6 +87,10 @@ const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// How a file or directory is opened for its attributes.
+const ATTRIBUTES: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
 /// Opens a path of several names below a directory.
 fn open_beneath(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
@@ -131,7 +136,15 @@ fn attributes_of(stat: &Stat) -> Result<Attributes, FileError> {
     let octets: Vec<u8> = identity.iter().flat_map(|part| part.to_ne_bytes()).collect();
     tag.copy_from_slice(&blake3::hash(&octets).as_bytes()[..16]);
     let shared = (kind == Kind::File && stat.st_nlink > 1).then_some((stat.st_dev, stat.st_ino));
-    Ok(Attributes { kind, size, mtime_ns, mode: stat.st_mode & 0o7777, tag, shared })
+    Ok(Attributes {
+        kind,
+        size,
+        mtime_ns,
+        mode: stat.st_mode & 0o7777,
+        tag,
+        shared,
+        owner: (stat.st_uid, stat.st_gid),
+    })
 }
 
 impl Directory for DiskDirectory {
@@ -163,6 +176,21 @@ impl Directory for DiskDirectory {
         // O_NONBLOCK: a pipe that has taken its place is not waited for.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         DiskFile::checked(fs::openat(&self.0, name, flags, Mode::empty())?)
+    }
+
+    fn xattrs(&self, name: &[u8]) -> Result<Vec<u8>, FileError> {
+        more::xattrs_of(&open_beneath(&self.0, name, ATTRIBUTES)?)
+    }
+
+    fn set_more(&self, name: &[u8], more: &MoreAttributes) -> Result<(), FileError> {
+        let known = self.attributes(name)?;
+        match (known.kind, more.owner) {
+            (Kind::Link, Some(owner)) if owner != known.owner => {
+                more::set_owner_of_link(&self.0, name, owner)
+            }
+            (Kind::Link, _) => Ok(()),
+            _ => more::set(&open_beneath(&self.0, name, ATTRIBUTES)?, more),
+        }
     }
 
     fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError> {
@@ -219,11 +247,7 @@ impl Directory for DiskDirectory {
     }
 
     fn set_attributes(&self, name: &[u8], mtime_ns: i64, mode: u32) -> Result<(), FileError> {
-        let at = open_beneath(
-            &self.0,
-            name,
-            OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        )?;
+        let at = open_beneath(&self.0, name, ATTRIBUTES)?;
         DiskFile(at, self.1).set_attributes(mtime_ns, mode)
     }
 
@@ -277,6 +301,10 @@ impl Source for DiskFile {
         Ok(done)
     }
 
+    fn xattrs(&self) -> Result<Vec<u8>, FileError> {
+        more::xattrs_of(&self.0)
+    }
+
     fn next_hole(&self, offset: u64) -> Result<Option<(u64, u64)>, FileError> {
         holes::next(&self.0, offset)
     }
@@ -326,6 +354,10 @@ impl Target for DiskFile {
             tv_nsec: mtime_ns.rem_euclid(1_000_000_000) as _,
         };
         Ok(fs::futimens(&self.0, &Timestamps { last_access: omit, last_modification: modified })?)
+    }
+
+    fn set_more(&self, more: &MoreAttributes) -> Result<(), FileError> {
+        more::set(&self.0, more)
     }
 
     fn sync(&self) -> Result<(), FileError> {

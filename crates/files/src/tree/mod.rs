@@ -5,11 +5,13 @@
 pub mod discard;
 pub mod disk;
 mod holes;
+mod more;
 mod path;
 pub mod single;
 pub mod spool;
 mod watch;
 
+pub use more::{MoreAttributes, Owner, XATTRS_MAX};
 pub use path::{DEPTH_MAX, TreePath};
 
 use std::sync::Arc;
@@ -30,6 +32,7 @@ pub struct Attributes {
     pub tag: Tag,
     /// Of a file with several names: its device and inode.
     pub shared: Option<(u64, u64)>,
+    pub owner: Owner,
 }
 
 /// Names the version of a file on its host.
@@ -48,6 +51,16 @@ pub trait Directory: Send {
 
     /// Opens a file for reading, and tells what it is. Error: NotPlain if it is no regular file.
     fn open(&self, name: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError>;
+
+    /// The extended attributes of a file or directory, encoded. Error: Limit.
+    fn xattrs(&self, _name: &[u8]) -> Result<Vec<u8>, FileError> {
+        Ok(Vec::new())
+    }
+
+    /// Gives a name attributes as far as they differ; a symbolic link has no extended ones. Error: Denied.
+    fn set_more(&self, _name: &[u8], _more: &MoreAttributes) -> Result<(), FileError> {
+        read_only()
+    }
 
     /// Where a link leads.
     fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError>;
@@ -109,6 +122,11 @@ pub trait Source: Send {
     /// Reads octets from `offset` on, and returns how many; fewer than there is room for only at the end of the file.
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, FileError>;
 
+    /// Its extended attributes, encoded. Error: Limit.
+    fn xattrs(&self) -> Result<Vec<u8>, FileError> {
+        Ok(Vec::new())
+    }
+
     /// The next hole from `offset` on: its first octet, and its end. None: nothing is known of holes there.
     fn next_hole(&self, _offset: u64) -> Result<Option<(u64, u64)>, FileError> {
         Ok(None)
@@ -126,6 +144,9 @@ pub trait Target: Source {
     fn set_len(&self, size: u64) -> Result<(), FileError>;
 
     fn set_attributes(&self, mtime_ns: i64, mode: u32) -> Result<(), FileError>;
+
+    /// Gives it attributes as far as they differ. Error: Denied.
+    fn set_more(&self, more: &MoreAttributes) -> Result<(), FileError>;
 
     /// Returns once its octets are on the disk (fdatasync(2)).
     fn sync(&self) -> Result<(), FileError>;

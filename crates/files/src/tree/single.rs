@@ -63,6 +63,10 @@ impl Directory for SingleDirectory {
         self.checked(name)?.open(name)
     }
 
+    fn xattrs(&self, name: &[u8]) -> Result<Vec<u8>, FileError> {
+        self.checked(name)?.xattrs(name)
+    }
+
     fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError> {
         self.checked(name)?.read_link(name)
     }

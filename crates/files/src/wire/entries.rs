@@ -8,7 +8,8 @@
 //!
 //! ```text
 //! extra   = len:4 *( tag:1 len:4 value )
-//! tag     = 1, the first listed name of a file that has several; 2, a later one, and the value is the first
+//! tag     = 1, the first listed name of a file that has several; 2, a later one, and the value is the first;
+//!           3, user:4 group:4; 4, extended attributes as `tree` encodes them
 //! ```
 //!
 //! Other tags are ignored. `digest` and `content` are present in packs only, and for files only; `size` is then the
@@ -17,6 +18,7 @@
 use super::read::Reader;
 use super::{DecodeError, NAME_MAX, put_longstr};
 use crate::names::{name_of, value_of};
+use crate::tree::{MoreAttributes, Owner};
 use crate::wire::headers::DIGEST;
 
 /// What a name of a tree stands for. The numbers are those of an entry.
@@ -64,6 +66,16 @@ pub struct Entry<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extra<'a> {
     pub link: HardLink<'a>,
+    pub owner: Option<Owner>,
+    /// Encoded.
+    pub xattrs: Option<&'a [u8]>,
+}
+
+impl<'a> Extra<'a> {
+    /// Of a name whose attributes are these.
+    pub fn of(more: &'a MoreAttributes) -> Extra<'a> {
+        Extra { link: HardLink::None, owner: more.owner, xattrs: more.xattrs.as_deref() }
+    }
 }
 
 /// Whether a file has several names.
@@ -81,6 +93,8 @@ pub enum HardLink<'a> {
 /// The tags of `Extra`.
 const FIRST: u8 = 1;
 const LATER: u8 = 2;
+const OWNER: u8 = 3;
+const XATTRS: u8 = 4;
 
 /// Appends an entry. Error: a name or target is longer than `NAME_MAX`.
 pub fn put_entry(into: &mut Vec<u8>, entry: &Entry<'_>) -> Result<(), &'static str> {
@@ -116,6 +130,12 @@ pub fn put_entry_with_extra(into: &mut Vec<u8>, entry: &Entry<'_>) -> Result<(),
         HardLink::None => {}
         HardLink::First => put(FIRST, b""),
         HardLink::Later(first) => put(LATER, first),
+    }
+    if let Some((user, group)) = entry.extra.owner {
+        put(OWNER, &[user.to_be_bytes(), group.to_be_bytes()].concat());
+    }
+    if let Some(xattrs) = entry.extra.xattrs {
+        put(XATTRS, xattrs);
     }
     let len = (into.len() - at - 4) as u32;
     into[at..at + 4].copy_from_slice(&len.to_be_bytes());
@@ -176,12 +196,20 @@ impl<'a> Entries<'a> {
     }
 }
 
+fn read_owner(octets: &[u8]) -> Result<Owner, DecodeError> {
+    let mut reader = Reader::new(octets);
+    let mut id = || Ok(u32::from_be_bytes(reader.take(4)?.try_into().unwrap_or_default()));
+    Ok((id()?, id()?))
+}
+
 fn read_extra(octets: &[u8]) -> Result<Extra<'_>, DecodeError> {
     let (mut reader, mut extra) = (Reader::new(octets), Extra::default());
     while !reader.is_empty() {
         match (reader.u8()?, reader.longstr()?) {
             (FIRST, _) => extra.link = HardLink::First,
             (LATER, first) if first.len() <= NAME_MAX => extra.link = HardLink::Later(first),
+            (OWNER, owner) => extra.owner = Some(read_owner(owner)?),
+            (XATTRS, xattrs) => extra.xattrs = Some(xattrs),
             (LATER, _) => return Err(DecodeError::Malformed("a name longer than 4096 octets")),
             _ => {}
         }

@@ -167,6 +167,8 @@ impl Request {
             compress,
             sparse,
             hard_links,
+            owner,
+            xattrs,
         } = &self.rules;
         if !filter.is_empty() {
             let sign = |pattern: &Pattern| if pattern.includes { "+" } else { "-" };
@@ -192,6 +194,8 @@ impl Request {
             (b"whole-files", *whole_files),
             (b"sparse", *sparse),
             (b"hard-links", *hard_links),
+            (b"owner", *owner),
+            (b"xattrs", *xattrs),
             (b"digests", self.digests),
         ];
         for (name, is_set) in flags {
@@ -227,6 +231,8 @@ impl Request {
             // Of other methods nothing is known: chunks go as they are.
             b"compress" => rules.compress = value == ZSTD,
             b"sparse" => rules.sparse = true,
+            b"owner" => rules.owner = true,
+            b"xattrs" => rules.xattrs = true,
             b"hard-links" => rules.hard_links = true,
             b"whole-files" => rules.whole_files = true,
             _ => {}

@@ -67,6 +67,8 @@ fn requests_are_read_as_written() {
             compress: true,
             sparse: deletion.is_some(),
             hard_links: deletion.is_none(),
+            owner: deletion.is_some(),
+            xattrs: deletion.is_none(),
             dry_run: deletion.is_none(),
         };
         assert_read_as_written(&request);
@@ -156,7 +158,8 @@ fn entries_are_read_as_written() {
 
 fn assert_extra_is_read_as_written(entry: Entry<'_>) {
     for link in [HardLink::None, HardLink::First, HardLink::Later(b"a/b")] {
-        let (entry, mut chunk) = (Entry { extra: Extra { link }, ..entry }, Vec::new());
+        let (owner, xattrs) = (Some((7, u32::MAX)), Some(&b"xattrs"[..]).filter(|_| link == HardLink::First));
+        let (entry, mut chunk) = (Entry { extra: Extra { link, owner, xattrs }, ..entry }, Vec::new());
         put_entry_with_extra(&mut chunk, &entry).unwrap();
         let len = chunk.len();
         let read = |chunk| Entries::of_list(chunk).with_extra(true).collect::<Result<Vec<_>, _>>();
