@@ -214,3 +214,27 @@ fn names_of_a_file_that_failed_are_fetched_and_fail_by_name() {
     assert_eq!(get(to.path(), linked(), entries).failed.len(), 2);
     assert!(!to.path().join("file/later").exists());
 }
+
+#[test]
+fn a_followed_path_has_its_links_when_it_is_current() {
+    let (from, to) = (folder(), tempfile::tempdir().unwrap());
+    let (_server, client) = serve(from.path());
+    let copy = to.path().join("copy");
+    let transfer = client.follow("/data/", &copy, Rules { hard_links: true, ..Rules::mirror() });
+    let next = || transfer.next_event_within(DEADLINE).unwrap();
+    let mut links = 0;
+    loop {
+        match next() {
+            Event::Linked { .. } => links += 1,
+            Event::Current => break,
+            event => assert!(!matches!(event, Event::Failed { .. } | Event::Aborted(_)), "{event:?}"),
+        }
+    }
+    assert_eq!(links, 3);
+    assert_linked(from.path(), &copy);
+    // A name that comes later is fetched.
+    fs::hard_link(from.path().join("large"), from.path().join("new")).unwrap();
+    while !matches!(next(), Event::Finished { path, .. } if path == "/data/new") {}
+    assert!(fs::read(copy.join("new")).unwrap() == content(40));
+    transfer.cancel();
+}

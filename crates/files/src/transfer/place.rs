@@ -379,9 +379,11 @@ impl TreeTarget {
     /// The files have arrived: makes their further names, and reports each that is new. Returns those that are to be
     /// fetched, because the file is not here, or not as it was listed, or cannot have this name.
     pub fn make_links(&mut self, mut report: impl FnMut(&LaterName)) -> Vec<TreePath> {
-        self.last = None;
-        let mut wanted = Vec::new();
-        for link in self.links.take() {
+        let (links, mut wanted) = (self.links.take(), Vec::new());
+        if !links.is_empty() {
+            self.last = None;
+        }
+        for link in links {
             match self.make_link(&link) {
                 Ok(true) => report(&link),
                 Ok(false) => {}

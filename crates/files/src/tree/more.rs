@@ -152,6 +152,8 @@ fn not_owned((user, group): Owner, errno: Errno) -> FileError {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -173,5 +175,22 @@ mod tests {
             assert_eq!(code(&encode(&of(name, b""))), Code::Invalid, "{}", name.escape_ascii());
         }
         assert_eq!(code(&encode(&of(b"user.a", &[0; XATTRS_MAX]))), Code::Limit);
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_refused_or_come_back(
+            octets in prop::collection::vec(any::<u8>(), 0..200), at in 0..40_usize,
+        ) {
+            let _ = decode(&octets);
+            // Near to what is valid.
+            let xattrs = [(b"user.a".to_vec(), octets.clone()), (b"user.b".to_vec(), octets)];
+            let mut near = encode(&Xattrs::from(xattrs));
+            let at = at % near.len();
+            near[at] ^= 1;
+            if let Ok(found) = decode(&near) {
+                prop_assert_eq!(decode(&encode(&found)), Ok(found));
+            }
+        }
     }
 }

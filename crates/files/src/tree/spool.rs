@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
@@ -40,12 +41,14 @@ impl Spool {
 
 /// Creates a file without a name.
 fn unnamed(directory: &Path) -> io::Result<OwnedFd> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
     let (flags, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::from_raw_mode(0o644));
     match fs::open(directory, flags | OFlags::TMPFILE, mode) {
         // The file system has no files without a name: it loses its name at once.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
             let at = fs::open(directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-            let name = format!(".pinnace-{}", std::process::id());
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!(".pinnace-{}-{number}", std::process::id());
             let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
             let file = fs::openat(&at, &name, flags, mode)?;
             fs::unlinkat(&at, &name, fs::AtFlags::empty())?;
