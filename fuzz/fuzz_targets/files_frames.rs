@@ -23,7 +23,10 @@ pub fn run(data: &[u8]) {
                 assert_eq!(Headers::read(headers.write().hash()).as_ref(), Ok(&headers));
             }
             let most = burger.chunk.len();
-            assert!(Entries::of_list(burger.chunk).count() <= most && Entries::of_pack(burger.chunk).count() <= most);
+            for has_extra in [false, true] {
+                assert!(Entries::of_list(burger.chunk).with_extra(has_extra).count() <= most);
+                assert!(Entries::of_pack(burger.chunk).with_extra(has_extra).count() <= most);
+            }
         }
         _ => {}
     }

@@ -74,6 +74,7 @@ enum class EventKind {
     failed = PINNACE_FILES_FAILED,   /* path, error, text */
     ended = PINNACE_FILES_ENDED,     /* files, bytes, failed */
     aborted = PINNACE_FILES_ABORTED, /* error, text */
+    linked = PINNACE_FILES_LINKED,   /* path, other */
 };
 
 enum class FileType {
@@ -87,7 +88,7 @@ enum class FileType {
 struct Event {
     EventKind kind = EventKind::current;
     std::string path;                     /* in a listing: below the path that is listed */
-    std::string other;                    /* where it was moved to; in a listing: where a link leads */
+    std::string other;                    /* where it was moved to; the name it has; in a listing: where a link leads */
     std::error_code error;                /* an errno */
     std::string text;                     /* of the error */
     std::uint64_t files = 0;              /* that were transferred, or listed */

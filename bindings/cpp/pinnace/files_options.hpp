@@ -200,6 +200,16 @@ class Rules {
             set("deletion_most", std::to_string(*most));
         return flag("deletion", true).flag("deletion_force", force);
     }
+    /* Chunks that shrink by an eighth travel compressed (Zstandard). */
+    Rules &compress(bool on = true) { return flag("compress", on); }
+    /* Holes are not sent, and zeros become holes; no room is reserved. */
+    Rules &sparse(bool on = true) { return flag("sparse", on); }
+    /* Files with several names in a listing are sent once, and have these names. */
+    Rules &hard_links(bool on = true) { return flag("hard_links", on); }
+    /* Users and groups are kept, by their numbers; what may not be set fails. */
+    Rules &owner(bool on = true) { return flag("owner", on); }
+    /* Extended attributes of the namespace user. are kept. */
+    Rules &xattrs(bool on = true) { return flag("xattrs", on); }
     /* A file gets its name when its octets are on the disk. */
     Rules &fsync(bool on = true) { return flag("fsync", on); }
     /* Nothing is changed: what would be is told. */

@@ -52,7 +52,10 @@ class Rules:
 
     Of the patterns in `filter`, the first that a name matches counts. `checksum`: files of the same size and time are
     compared by their content. `whole_files`: of a large file that differs all is sent, and not only the blocks that
-    differ. `fsync`: a file gets its name when its octets are on the disk. `dry_run`: nothing is changed; Planned tells
+    differ. `compress`: chunks that shrink by an eighth travel compressed. `sparse`: holes are not sent, and zeros
+    become holes. `hard_links`: files with several names in a listing are sent once, and have these names. `owner`:
+    users and groups are kept, by their numbers. `xattrs`: extended attributes of the namespace `user.` are kept.
+    `fsync`: a file gets its name when its octets are on the disk. `dry_run`: nothing is changed; Planned tells
     what would be. `more` has rules by their names in pinnace_files.h, as text."""
 
     filter: Sequence[Pattern] = ()
@@ -60,6 +63,11 @@ class Rules:
     checksum: bool = False
     whole_files: bool = False
     deletion: Optional[Deletion] = None
+    compress: bool = False
+    sparse: bool = False
+    hard_links: bool = False
+    owner: bool = False
+    xattrs: bool = False
     fsync: bool = False
     dry_run: bool = False
     more: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -78,8 +86,9 @@ def rules_in_c(rules: Optional[Rules]) -> Iterator[Any]:
         most, force = rules.deletion or Deletion()
         given = dict(
             existing=rules.existing.value, checksum=rules.checksum, whole_files=rules.whole_files,
-            deletion=rules.deletion is not None, deletion_most=most, deletion_force=force, fsync=rules.fsync,
-            dry_run=rules.dry_run,
+            deletion=rules.deletion is not None, deletion_most=most, deletion_force=force,
+            compress=rules.compress, sparse=rules.sparse, hard_links=rules.hard_links, owner=rules.owner,
+            xattrs=rules.xattrs, fsync=rules.fsync, dry_run=rules.dry_run,
         )
         for key, value in in_c_terms(given, rules.more).items():
             checked(lib.pinnace_files_rules_set(handle, in_c(key), value))

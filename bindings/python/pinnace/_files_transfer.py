@@ -103,7 +103,14 @@ class Aborted(NamedTuple):
     error: Error
 
 
-Event = Union[Listed, Begun, Progress, Finished, Removed, Moved, Planned, Current, Failed, Ended, Aborted]
+class Linked(NamedTuple):
+    """A file that is here has another name too."""
+
+    path: str
+    first: str
+
+
+Event = Union[Listed, Begun, Progress, Finished, Removed, Moved, Planned, Current, Failed, Ended, Aborted, Linked]
 
 
 class Report(NamedTuple):
@@ -136,6 +143,7 @@ _EVENTS = [
     lambda found: Failed(_text(found.path), _error(found)),
     lambda found: Ended(found.files, found.bytes, found.failed),
     lambda found: Aborted(_error(found)),
+    lambda found: Linked(_text(found.path), _text(found.other)),
 ]
 
 

@@ -18,15 +18,15 @@ from typing import NamedTuple, Optional, Union
 from . import _files_library as _files_library  # declares the functions
 from ._files_rules import Deletion, Existing, Pattern, Rules, exclude, include, rules_in_c
 from ._files_transfer import (
-    Aborted, Begun, Current, Ended, Event, Failed, FileType, Finished, Listed, Moved, Planned, Progress, Removed,
-    Report, Transfer,
+    Aborted, Begun, Current, Ended, Event, Failed, FileType, Finished, Linked, Listed, Moved, Planned, Progress,
+    Removed, Report, Transfer,
 )
 from ._library import checked, in_c, last_error, lib
 from ._options import FilePath, Seconds, add_key, in_c_terms, path_in_c
 
 __all__ = ["ANYBODY", "Aborted", "Begun", "Client", "Current", "Deletion", "Ended", "Event", "Existing", "Failed",
-           "FileType", "Finished", "Grant", "Listed", "Moved", "Pattern", "Planned", "Progress", "Removed", "Report",
-           "Right", "Rules", "Server", "Transfer", "exclude", "include"]
+           "FileType", "Finished", "Grant", "Linked", "Listed", "Moved", "Pattern", "Planned", "Progress", "Removed",
+           "Report", "Right", "Rules", "Server", "Transfer", "exclude", "include"]
 
 ANYBODY = "*"
 """Any user, in a grant."""

@@ -114,6 +114,11 @@ int pinnace_files_client_close(pinnace_files_client_t *client);
  *   deletion           1: what the source does not have is removed
  *   deletion_most      if a listing lacks more files and directories than this, none is removed: E2BIG [no limit]
  *   deletion_force     1: everything may be removed: an empty source is no error
+ *   compress           1: chunks that shrink by an eighth travel compressed (Zstandard)
+ *   sparse             1: holes are not sent, and zeros become holes; no room is reserved
+ *   hard_links         1: files with several names in a listing are sent once, and have these names
+ *   owner              1: users and groups are kept, by their numbers; what may not be set fails
+ *   xattrs             1: extended attributes of the namespace user. are kept
  *   fsync              1: a file gets its name when its octets are on the disk
  *   dry_run            1: nothing is changed: what would be is told */
 pinnace_files_rules_t *pinnace_files_rules_new(void);
@@ -154,6 +159,7 @@ pinnace_files_transfer_t *pinnace_files_discard(pinnace_files_client_t *client, 
 #define PINNACE_FILES_FAILED 9   /* a file failed; the others go on: path, error, text */
 #define PINNACE_FILES_ENDED 10   /* the transfer is complete: files, bytes, failed */
 #define PINNACE_FILES_ABORTED 11 /* the transfer has ended before it was complete: error, text */
+#define PINNACE_FILES_LINKED 12  /* a file that is here has another name too: path, other (the name it has) */
 
 /* What a name in a listing is. */
 #define PINNACE_FILES_FILE 1
@@ -165,7 +171,7 @@ typedef struct pinnace_files_event_t {
     int kind;
     int error;              /* an errno */
     const char *path;       /* in a listing: below the path that is listed; empty: the path itself */
-    const char *other;      /* where it was moved to; in a listing: where a link leads */
+    const char *other;      /* where it was moved to; the name it has; in a listing: where a link leads */
     const char *text;       /* of the error */
     uint64_t files;         /* that were transferred, or listed */
     uint64_t bytes;         /* a file's size; octets more; octets in all */

@@ -109,6 +109,8 @@ pub enum Error {
     Socket(pinnace_engine::Error),
     /// The users of a server have keys and passwords, or keys without CURVE.
     Users,
+    /// What a program gave to be written to, or read from, failed.
+    Stream(io::Error),
     Cancelled,
 }
 
@@ -123,6 +125,7 @@ impl fmt::Display for Error {
             Error::Users => {
                 f.write_str("users have either CURVE keys, with the server's own keys, or passwords")
             }
+            Error::Stream(error) => write!(f, "{error}"),
             Error::Cancelled => f.write_str("cancelled"),
         }
     }

@@ -13,6 +13,17 @@ pub struct Rules {
     pub whole_files: bool,
     /// Present if what the source does not have is removed.
     pub deletion: Option<Deletion>,
+    /// Chunks that shrink by at least an eighth travel compressed (Zstandard). Without the feature `zstd`, at either
+    /// side, all go as they are.
+    pub compress: bool,
+    /// Holes of large files are not sent, and zeros become holes (lseek(2), fallocate(2)). No room is reserved.
+    pub sparse: bool,
+    /// Files that have several names in a listing are sent once, and have these names here.
+    pub hard_links: bool,
+    /// Users and groups are kept, by their numbers; names are not looked up. What this side may not set fails.
+    pub owner: bool,
+    /// Extended attributes of the namespace `user.` are kept, of a file or directory at most 64 KiB.
+    pub xattrs: bool,
     /// A file gets its name when its octets are on the disk (fdatasync(2)).
     pub fsync: bool,
     /// Nothing is changed here: what would be is told.

@@ -1,119 +1,23 @@
 //! Servers that lie: frame by frame, by hand.
 
+mod fake;
+
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use pinnace_engine::{Context, Outgoing, Socket, SocketType};
-use pinnace_files::client::{Client, Report};
+use fake::{Fake, content, data, with_client};
+use pinnace_files::client::Report;
 use pinnace_files::error::{Code, Error};
 use pinnace_files::transfer::digest::{GROUP, group_value};
-use pinnace_files::wire::{Cheezburger, Entry, Form, Headers, Kind, Message, Mode, Request, put_entry};
+use pinnace_files::wire::{Entry, Extra, Form, Headers, Kind, Message, put_entry};
 
-const DEADLINE: Duration = Duration::from_secs(20);
-
-/// A server that a test scripts.
-struct Fake {
-    socket: Socket,
-    client: Vec<u8>,
-    _context: Context,
-}
-
-impl Fake {
-    fn new() -> (Fake, String) {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let context = Context::new().unwrap();
-        let socket = context.socket(SocketType::Router).unwrap();
-        let name = format!("ipc://@files-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        socket.configure(|options| options.rcvtimeo = Some(DEADLINE)).unwrap();
-        socket.bind(&name).unwrap();
-        (Fake { socket, client: Vec::new(), _context: context }, name)
-    }
-
-    fn send(&self, frame: &[u8]) {
-        self.socket.send_message(&mut [Outgoing::Bytes(&self.client), Outgoing::Bytes(frame)], true).unwrap();
-    }
-
-    /// Answers greetings until a request comes. None: the client says goodbye.
-    fn next_request(&mut self) -> Option<Request> {
-        loop {
-            let mut frames: Vec<Vec<u8>> = Vec::new();
-            self.socket.recv_frames(true, &mut |frame| frames.push(frame.data().to_vec())).ok()?;
-            self.client = frames.remove(0);
-            match Message::read(&frames[0]).unwrap() {
-                Message::Ohai { .. } => self.send(&Message::OhaiOk.to_frame()),
-                Message::Hugz => self.send(&Message::HugzOk.to_frame()),
-                Message::Icanhaz { path, options, .. } => {
-                    let request = Request::read(path, options).unwrap().unwrap();
-                    match request.mode {
-                        Mode::Fetch | Mode::List | Mode::Values => return Some(request),
-                        Mode::Greet => self.end(&request),
-                        Mode::Cancel | Mode::Skip | Mode::Upload | Mode::Follow => {}
-                    }
-                }
-                Message::Kthxbai => return None,
-                _ => {}
-            }
-        }
-    }
-
-    fn reply(&self, request: &Request, headers: Headers, offset: u64, eof: bool, chunk: &[u8]) {
-        let headers = Headers { request: Some(request.number), ..headers }.write();
-        let burger = Cheezburger { offset, eof, chunk, ..Cheezburger::new(0, &request.path, headers.hash()) };
-        self.send(&Message::Cheezburger(burger).to_frame());
-    }
-
-    fn begin(&self, request: &Request, kind: Kind, size: u64) {
-        let headers = Headers {
-            form: Form::Begin,
-            kind: Some(kind),
-            size: Some(size),
-            mtime_ns: Some(0),
-            mode: Some(0o644),
-            tag: b"tag".to_vec(),
-            ..Headers::default()
-        };
-        self.reply(request, headers, 0, false, b"");
-    }
-
-    fn end(&self, request: &Request) {
-        self.reply(request, Headers { form: Form::End, ..Headers::default() }, 0, false, b"");
-    }
-}
-
-/// Fetches from a scripted server, which then waits for the client's goodbye.
+/// Fetches from a scripted server.
 fn get(to: &Path, script: impl FnOnce(&mut Fake) + Send + 'static) -> Result<Report, Error> {
-    let (mut fake, endpoint) = Fake::new();
-    let server: JoinHandle<()> = std::thread::spawn(move || {
-        script(&mut fake);
-        while fake.next_request().is_some() {}
-    });
-    let client = Client::builder(&endpoint).patience(DEADLINE).connect().unwrap();
-    let outcome = client.get("/file", to).wait();
-    drop(client);
-    server.join().unwrap();
-    outcome
+    with_client(script, |client| client.get("/file", to).wait())
 }
 
 fn codes(outcome: &Result<Report, Error>) -> Vec<Code> {
     outcome.as_ref().unwrap().failed.iter().map(|(_, error)| error.code).collect()
-}
-
-/// The values of all groups of a file.
-fn values(content: &[u8]) -> Vec<u8> {
-    let groups = content.chunks(GROUP as usize).enumerate();
-    groups.flat_map(|(index, group)| group_value(index as u64, group, content.len() as u64)).collect()
-}
-
-fn content(groups: usize) -> Vec<u8> {
-    (0..groups * GROUP as usize).map(|at| (at / 7) as u8).collect()
-}
-
-fn data(content: &[u8]) -> Headers {
-    let digest = Some(*blake3::hash(content).as_bytes());
-    Headers { groups: values(content), digest, ..Headers::default() }
 }
 
 #[test]
@@ -239,7 +143,16 @@ fn names_that_leave_the_folder_are_refused() {
         for name in ["../outside", "/outside", "a/../../outside", "", ".", "a//b"] {
             let (name, target) = (name.as_bytes(), &b""[..]);
             for kind in [Kind::File, Kind::Directory] {
-                let entry = Entry { kind, name, size: 1, mtime_ns: 0, mode: 0o644, target, content: None };
+                let entry = Entry {
+                    kind,
+                    name,
+                    size: 1,
+                    mtime_ns: 0,
+                    mode: 0o644,
+                    target,
+                    content: None,
+                    extra: Extra::default(),
+                };
                 put_entry(&mut chunk, &entry).unwrap();
             }
         }
@@ -255,6 +168,7 @@ fn names_that_leave_the_folder_are_refused() {
             mode: 0o644,
             target: b"",
             content,
+            extra: Extra::default(),
         };
         put_entry(&mut pack, &entry).unwrap();
         fake.reply(&list, Headers { form: Form::Pack, ..Headers::default() }, 0, false, &pack);
@@ -287,13 +201,22 @@ fn a_link_that_the_server_made_is_not_followed() {
             mode: 0o777,
             target: &target,
             content: None,
+            extra: Extra::default(),
         };
         put_entry(&mut chunk, &link).unwrap();
         fake.reply(&list, Headers { form: Form::List, ..Headers::default() }, 0, false, &chunk);
         let digest = *blake3::hash(b"x").as_bytes();
         let content = Some((&digest, &b"x"[..]));
-        let file =
-            Entry { kind: Kind::File, name: b"a/x", size: 1, mtime_ns: 0, mode: 0o644, target: b"", content };
+        let file = Entry {
+            kind: Kind::File,
+            name: b"a/x",
+            size: 1,
+            mtime_ns: 0,
+            mode: 0o644,
+            target: b"",
+            content,
+            extra: Extra::default(),
+        };
         put_entry(&mut pack, &file).unwrap();
         fake.reply(&list, Headers { form: Form::Pack, ..Headers::default() }, 0, false, &pack);
         fake.end(&list);

@@ -28,6 +28,7 @@ each result. The suite uses a face only through its driver.
     event finished PATH SIZE DIGEST
     event removed PATH HERE
     event moved FROM TO HERE
+    event linked PATH FIRST
     event planned PATH REMOVAL
     event current
     event failed PATH ERRNO

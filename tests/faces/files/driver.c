@@ -226,6 +226,9 @@ static void print_event(const pinnace_files_event_t *event) {
     case PINNACE_FILES_ABORTED:
         printf("event aborted %d\n", event->error);
         break;
+    case PINNACE_FILES_LINKED:
+        printf("event linked %s %s\n", event->path, event->other);
+        break;
     default:
         puts("event unknown");
     }
@@ -247,7 +250,8 @@ static void next(int count, char **words) {
 static void events(int count, char **words) {
     (void)count;
     static const char *const names[] = {"",      "listed",  "begun",   "progress", "finished", "removed",
-                                        "moved", "planned", "current", "failed",   "ended",    "aborted"};
+                                        "moved", "planned", "current", "failed",   "ended",    "aborted",
+                                        "linked"};
     pinnace_files_transfer_t *transfer = *object(words[1]);
     pinnace_files_event_t event = {.size = sizeof event};
     int is_async = words[0][0] == 'a', found;

@@ -145,7 +145,8 @@ std::string word_of(const std::string &text) { return text.empty() ? "-" : text;
 
 const char *name_of(files::EventKind kind) {
     static const char *const names[] = {"",      "listed",  "begun",   "progress", "finished", "removed",
-                                        "moved", "planned", "current", "failed",   "ended",    "aborted"};
+                                        "moved", "planned", "current", "failed",   "ended",    "aborted",
+                                        "linked"};
     return names[static_cast<int>(kind)];
 }
 
@@ -189,6 +190,9 @@ std::string text_of(const files::Event &event) {
         break;
     case files::EventKind::aborted:
         text << ' ' << event.error.value();
+        break;
+    case files::EventKind::linked:
+        text << ' ' << event.path << ' ' << event.other;
         break;
     case files::EventKind::current:
         break;

@@ -174,6 +174,7 @@ fn kind_of(event: &Event) -> &'static str {
         Event::Failed { .. } => "failed",
         Event::Ended(_) => "ended",
         Event::Aborted(_) => "aborted",
+        Event::Linked { .. } => "linked",
         _ => "unknown",
     }
 }
@@ -204,6 +205,7 @@ fn values_of(event: &Event) -> String {
         Event::Planned { path, removal } => format!("{path} {}", u8::from(*removal)),
         Event::Failed { path, error } => format!("{path} {}", errno_of(error.code)),
         Event::Ended(report) => format!("{} {} {}", report.files, report.bytes, report.failed.len()),
+        Event::Linked { path, first } => format!("{path} {first}"),
         Event::Aborted(error) => number_of(error).to_string(),
         _ => String::new(),
     }

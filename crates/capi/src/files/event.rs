@@ -120,6 +120,12 @@ impl EventT {
                 let CallError { number, words } = error.into();
                 EventT { kind: 11, error: number, text: keep(&mut texts.text, c_text(&words)), ..blank }
             }
+            Event::Linked { path: linked, first } => EventT {
+                kind: 12,
+                path: path(texts, &linked),
+                other: keep(&mut texts.other, c_text(&first)),
+                ..blank
+            },
             _ => return None,
         })
     }

@@ -53,6 +53,11 @@ const KEYS: &[Key<Draft>] = &[
         let deletion = Deletion { force: value.number() > 0, ..plan.deletion };
         Draft { deletion, ..plan }
     }),
+    Key("compress", FLAG, |plan, value| plan.with(|rules| rules.compress = value.number() > 0)),
+    Key("sparse", FLAG, |plan, value| plan.with(|rules| rules.sparse = value.number() > 0)),
+    Key("hard_links", FLAG, |plan, value| plan.with(|rules| rules.hard_links = value.number() > 0)),
+    Key("owner", FLAG, |plan, value| plan.with(|rules| rules.owner = value.number() > 0)),
+    Key("xattrs", FLAG, |plan, value| plan.with(|rules| rules.xattrs = value.number() > 0)),
     Key("fsync", FLAG, |plan, value| plan.with(|rules| rules.fsync = value.number() > 0)),
     Key("dry_run", FLAG, |plan, value| plan.with(|rules| rules.dry_run = value.number() > 0)),
 ];

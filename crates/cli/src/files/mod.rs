@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | `serve`, `ls` | a command each |
 //! | `transfer` | `get`, `put`, `sync`, `verify` and `watch` |
+//! | `streams` | `get` to standard output, `put` from standard input |
 //! | `progress` | the progress of a transfer, for a terminal or as lines of JSON |
 
 mod ls;
 mod progress;
 mod serve;
+mod streams;
 mod transfer;
 
 use std::path::Path;

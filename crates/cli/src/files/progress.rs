@@ -49,6 +49,11 @@ impl Progress {
         line.map_or(Ok(()), |line| self.bar.suspend(|| print(format!("{line}\n").as_bytes())))
     }
 
+    /// So many more bytes were written.
+    pub fn add(&self, bytes: u64) {
+        self.bar.inc(bytes);
+    }
+
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }
@@ -78,6 +83,7 @@ fn line_of(event: &Event) -> Option<Value> {
         }
         Event::Removed { path, here } => json!({"event": "removed", "path": path, "here": here}),
         Event::Moved { from, to, here } => json!({"event": "moved", "from": from, "path": to, "here": here}),
+        Event::Linked { path, first } => json!({"event": "linked", "path": path, "first": first}),
         Event::Planned { path, removal } => {
             json!({"event": "planned", "path": path, "action": if *removal { "remove" } else { "fetch" }})
         }

@@ -4,18 +4,25 @@ use pinnace::files::client::{Event, Report, Transfer};
 use pinnace::files::rules::{Deletion, Existing, Rules};
 
 use super::progress::Progress;
-use super::{cancel_on_signal, connect, of_error, of_report};
+use super::{cancel_on_signal, connect, of_error, of_report, streams};
 use crate::outcome::{Failure, Outcome, say};
 use crate::table::files::{
     DeletionArgs, DeletionLimits, FilesGet, FilesPut, FilesSync, FilesVerify, FilesWatch, ProgressArgs,
     RulesArgs,
 };
 
+/// Standard output or input, in place of a file.
+const STANDARD: &str = "-";
+
 pub fn get(given: &FilesGet) -> Outcome {
     let client = connect(&given.server)?;
+    let rules = rules(&given.rules, None);
+    if given.to.as_os_str() == STANDARD {
+        return streams::get(&client, given, &rules);
+    }
     let transfer = match given.discard {
         true => client.discard(&given.path),
-        false => client.get_by(&given.path, &given.to, rules(&given.rules, None)),
+        false => client.get_by(&given.path, &given.to, rules),
     };
     complete(&transfer, &given.output)
 }
@@ -23,7 +30,11 @@ pub fn get(given: &FilesGet) -> Outcome {
 pub fn put(given: &FilesPut) -> Outcome {
     let client = connect(&given.server)?;
     let rules = rules(&given.rules, deletion(&given.deletion)?);
-    complete(&client.put_by(&given.from, &given.path, rules), &given.output)
+    let transfer = match given.from.as_os_str() == STANDARD {
+        true => streams::put(&client, &given.path, rules)?,
+        false => client.put_by(&given.from, &given.path, rules),
+    };
+    complete(&transfer, &given.output)
 }
 
 pub fn sync(given: &FilesSync) -> Outcome {
@@ -69,7 +80,22 @@ fn rules(given: &RulesArgs, deletion: Option<Deletion>) -> Rules {
     };
     let (filter, whole_files) = (given.patterns.0.clone(), given.whole_file);
     let (checksum, fsync, dry_run) = (given.checksum, given.fsync, given.dry_run);
-    Rules { filter, existing, checksum, whole_files, deletion, fsync, dry_run }
+    let (owner, xattrs) = (given.owner, given.xattrs);
+    let (compress, sparse, hard_links) = (given.compress, given.sparse, given.hard_links);
+    Rules {
+        filter,
+        existing,
+        checksum,
+        whole_files,
+        deletion,
+        fsync,
+        dry_run,
+        compress,
+        sparse,
+        hard_links,
+        owner,
+        xattrs,
+    }
 }
 
 fn deletion(given: &DeletionArgs) -> Outcome<Option<Deletion>> {

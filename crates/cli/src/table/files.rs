@@ -134,7 +134,7 @@ pub struct FilesGet {
     /// the folder goes into TO by its name
     #[arg(value_name = "PATH")]
     pub path: String,
-    /// Name of the file here, or a folder
+    /// Name of the file here, or a folder; - is standard output, to which a single file is written
     #[arg(value_name = "TO", default_value = ".")]
     pub to: PathBuf,
     #[command(flatten)]
@@ -151,7 +151,8 @@ pub struct FilesGet {
 #[derive(Args)]
 pub struct FilesPut {
     /// File or folder. With a slash at its end, the content of the folder goes to PATH; without, the folder goes into
-    /// PATH by its name
+    /// PATH by its name. - is standard input: it becomes the file PATH once it has ended, and is kept in TMPDIR until
+    /// then
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
     /// Virtual path of the file, or of a folder
@@ -238,6 +239,21 @@ pub struct RulesArgs {
     /// Fetch large files that differ as a whole, and not only the blocks that differ
     #[arg(short = 'W', long)]
     pub whole_file: bool,
+    /// Compress what shrinks by it (Zstandard): for links that are slower than about 1 Gbit/s
+    #[arg(short = 'z', long)]
+    pub compress: bool,
+    /// Do not send holes of large files, and make holes of zeros
+    #[arg(short = 'S', long)]
+    pub sparse: bool,
+    /// Send files that have several names once, and keep these names as hard links
+    #[arg(short = 'H', long)]
+    pub hard_links: bool,
+    /// Keep users and groups, by their numbers. What may not be set fails
+    #[arg(short, long)]
+    pub owner: bool,
+    /// Keep extended attributes of the namespace user., at most 64 KiB of each file
+    #[arg(short = 'X', long)]
+    pub xattrs: bool,
     /// Print the changes that would be made, and make none
     #[arg(short = 'n', long)]
     pub dry_run: bool,

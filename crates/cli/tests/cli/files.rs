@@ -1,6 +1,7 @@
 //! `pinnace files`: served and fetched as in a shell.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -218,4 +219,54 @@ fn users_have_rights() {
     run(&[&get[..], &["--cert", &theirs, "--server-key", &server]].concat(), b"").expect(0);
     run(&[&get[..], &["--cert", &own, "--server-key", &server]].concat(), b"").expect(3);
     run(&get, b"").expect(3);
+}
+
+#[test]
+fn standard_output_and_input_are_files() {
+    let folder = Folder::new();
+    let source = folder.path("source");
+    fs::create_dir_all(source.join("folder")).unwrap();
+    let lines: String = (0..500_000).map(|number| format!("{number}\n")).collect();
+    fs::write(source.join("lines"), &lines).unwrap();
+    let (server, endpoint) = serve_by(&folder, "files", &[&folder.text("source"), "--writable"]);
+    let get = |path: &str| ["files", "get", "-s", &endpoint, path, "-"].map(str::to_owned);
+    let done = run(&get("/lines"), b"").expect(0);
+    assert_eq!(done.err, format!("pinnace: 1 files, {} bytes\n", lines.len()));
+    assert!(done.out == lines);
+    assert!(run(&get("/none"), b"").expect(1).err.contains("/none: No such file"));
+    assert!(run(&get("/folder"), b"").expect(1).err.contains("a directory has no content"));
+    run(&[&get("/lines")[..], &["--json".to_owned()]].concat(), b"").expect(2);
+    let mut reader_is_gone = start(&get("/lines"));
+    reader_is_gone.close_out();
+    assert!(reader_is_gone.end().expect(1).err.contains("standard output: closed"));
+
+    run(&["files", "put", "-s", &endpoint, "-", "/copy"], lines.as_bytes()).expect(0);
+    assert!(fs::read(source.join("copy")).unwrap() == lines.as_bytes());
+    run(&["files", "put", "-s", &endpoint, "-", "/empty"], b"").expect(0);
+    assert!(fs::read(source.join("empty")).unwrap().is_empty());
+    run(&["files", "put", "-s", &endpoint, "-", "/folder/"], b"").expect(2);
+    server.end();
+}
+
+#[test]
+fn attributes_travel_by_option() {
+    let folder = Folder::new();
+    let (source, copy) = (folder.path("source"), folder.path("copy"));
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("lines"), "a line\n".repeat(500_000)).unwrap();
+    fs::hard_link(source.join("lines"), source.join("again")).unwrap();
+    fs::File::create(source.join("hole")).unwrap().set_len(50_000_000).unwrap();
+    let (server, endpoint) = serve_by(&folder, "files", &[&folder.text("source"), "--writable"]);
+    let all = ["--compress", "--sparse", "--hard-links", "--owner", "--xattrs"];
+    let get = ["files", "get", "-s", &endpoint, "/", &folder.text("copy")];
+    let done = run(&[&get[..], &all].concat(), b"").expect(0);
+    assert_eq!(done.err, "pinnace: 2 files, 53500000 bytes\n");
+    assert!(same(&source, &copy));
+    let known = |name: &str| fs::metadata(copy.join(name)).unwrap();
+    assert_eq!((known("lines").ino(), known("lines").nlink()), (known("again").ino(), 2));
+    assert!(known("hole").blocks() * 512 < 1_000_000);
+    let put = ["files", "put", "-s", &endpoint, &format!("{}/", folder.text("copy")), "/back", "-zSHoX"];
+    assert_eq!(run(&put, b"").expect(0).err, done.err);
+    assert!(same(&copy, &source.join("back")));
+    server.end();
 }

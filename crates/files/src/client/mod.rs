@@ -2,6 +2,7 @@
 
 pub mod connection;
 mod ongoing;
+mod stream;
 pub mod task;
 
 use std::os::unix::ffi::OsStrExt;
@@ -31,6 +32,7 @@ use crate::tree::single::Single;
 use crate::wire::Message;
 use connection::{Connection, Shared};
 pub use ongoing::{EventIter, Transfer};
+pub use stream::Download;
 use task::{ClientTask, Command, Offer, Settings};
 
 /// The most octets of frames that wait for the dialogue, beside twice the largest window.

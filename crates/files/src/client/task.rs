@@ -29,8 +29,18 @@ const NO_DOMAIN: &str = "it has no domain";
 
 /// What the client's thread is told.
 pub enum Command {
-    Start { operation: u64, what: Box<dyn Operation>, offer: Option<Offer> },
-    Cancel { operation: u64 },
+    Start {
+        operation: u64,
+        what: Box<dyn Operation>,
+        offer: Option<Offer>,
+    },
+    Cancel {
+        operation: u64,
+    },
+    /// The program has read what an operation gave it.
+    Collect {
+        operation: u64,
+    },
 }
 
 /// A folder that the server may read during an upload.
@@ -321,6 +331,7 @@ impl Task for ClientTask {
                 self.requester.cancel(operation);
                 self.plain.iter_mut().for_each(|plain| plain.cancel(operation));
             }
+            Command::Collect { operation } => self.requester.collect(operation),
         }
     }
 

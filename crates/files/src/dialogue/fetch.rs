@@ -4,16 +4,20 @@ use std::collections::HashMap;
 
 use super::events::{EventSender, Reporter};
 use super::operation::{Asks, Operation, Reply};
+use super::packed::Unpacker;
 use super::plain_follow::PlainFollow;
 use super::{Event, shown};
 use crate::error::{Code, Error, FileError};
+use crate::rules::Rules;
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
-use crate::transfer::digest::Digest;
+use crate::transfer::codec;
+use crate::transfer::digest::{Digest, GROUP};
+use crate::transfer::holes::{ZEROS_MAX, values, zeros};
 use crate::transfer::incoming::Announced;
 use crate::transfer::place::Place;
 use crate::transfer::selection::Selection;
 use crate::tree::Kind;
-use crate::wire::{Change, Entries, Form, Headers, Mode, Request};
+use crate::wire::{Change, Cheezburger, Entries, Form, Headers, Mode, Request};
 
 /// The most names in a request, and their octets.
 const NAMES_MAX: usize = 1024;
@@ -30,6 +34,9 @@ pub struct Fetch {
     is_dry: bool,
     /// Files are compared by their content.
     checksum: bool,
+    /// How files are to be sent.
+    how: Rules,
+    unpacker: Unpacker,
     /// The request for the names has not ended.
     is_listing: bool,
     /// The source has listed all, and `Event::Current` was not told yet.
@@ -51,12 +58,21 @@ impl Fetch {
     pub fn new(path: &[u8], place: Place, selection: Selection, events: EventSender) -> Fetch {
         let (follows, is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
         let (path, is_dry, checksum) = (path.to_vec(), selection.rules.dry_run, selection.rules.checksum);
+        let place = place.by(&selection.rules);
+        let Rules { sparse, hard_links, owner, xattrs, .. } = selection.rules;
+        let compress = selection.rules.compress && codec::IS_BUILT_IN;
+        let (how, unpacker) = (
+            Rules { compress, sparse, hard_links, owner, xattrs, ..Rules::default() },
+            Unpacker::new(compress),
+        );
         let (arrivals, reporter) = (Arrivals::new(&path, place, selection), Reporter::new(events));
         Fetch {
             path,
             follows,
             is_dry,
             checksum,
+            how,
+            unpacker,
             is_listing,
             is_listed,
             arrivals,
@@ -81,7 +97,7 @@ impl Fetch {
 
     fn ask(&mut self, asks: &mut Asks, request: Request) {
         self.open += 1;
-        asks.ask(request);
+        asks.ask(Request { rules: self.how.clone(), ..request });
     }
 
     fn ask_for(&mut self, asks: &mut Asks, wanted: Wanted) {
@@ -108,7 +124,7 @@ impl Fetch {
         if self.is_unwanted(reply, asks) {
             return Ok(());
         }
-        if let Err(error) = self.arrivals.begin_file(filename, announced_by(headers)) {
+        if let Err(error) = self.arrivals.begin_file(filename, announced_by(headers), headers) {
             headers.request.into_iter().for_each(|number| asks.skip(number, filename));
             return Err(error);
         }
@@ -144,6 +160,31 @@ impl Fetch {
 
     fn plan(&mut self, filename: &[u8], removal: bool) {
         self.reporter.tell(Event::Planned { path: shown(filename), removal });
+    }
+
+    /// Zeros that are told by their length are written as if they had been sent. Returns the settled octets.
+    fn on_zeros(&mut self, reply: &Reply<'_>, len: u64, asks: &mut Asks) -> u64 {
+        let Reply { burger, headers, .. } = reply;
+        let is_valid = burger.chunk.is_empty() && burger.offset.is_multiple_of(GROUP) && len > 0;
+        let end = burger.offset.checked_add(len).filter(|_| is_valid && self.how.sparse);
+        let Some(end) = end else {
+            let error = FileError::new(Code::Invalid, "zeros that are invalid or were not asked for");
+            return self.fail_chunk(reply, asks, error);
+        };
+        if len > ZEROS_MAX {
+            return self.fail_chunk(reply, asks, FileError::new(Code::Limit, format!("{len} zeros at once")));
+        }
+        let mut settled = 0;
+        for (offset, chunk) in zeros(burger.offset, len) {
+            // Zeros of a file that failed here are still on their way.
+            let Some(size) = self.arrivals.size_of(burger.filename) else { break };
+            let eof = burger.eof && offset + chunk.len() as u64 == end;
+            let burger = Cheezburger { offset, chunk, eof, ..*burger };
+            let headers = Headers { groups: values(offset, chunk, size), ..(*headers).clone() };
+            self.unpacker.owe(chunk.len() as u64);
+            settled += self.on_data(&Reply { burger, headers: &headers, ..*reply }, asks);
+        }
+        settled
     }
 
     /// Returns the settled octets.
@@ -186,8 +227,8 @@ impl Fetch {
         Ok(())
     }
 
-    fn on_list(&mut self, chunk: &[u8], asks: &mut Asks) -> Result<(), FileError> {
-        for entry in Entries::of_list(chunk) {
+    fn on_list(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> Result<(), FileError> {
+        for entry in Entries::of_list(reply.burger.chunk).with_extra(reply.headers.extra) {
             let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
             match self.arrivals.place_entry(&entry) {
                 Ok((None, true)) if self.is_dry => {
@@ -216,9 +257,10 @@ impl Fetch {
         }
     }
 
-    fn on_pack(&mut self, chunk: &[u8]) -> Result<(), FileError> {
+    fn on_pack(&mut self, reply: &Reply<'_>) -> Result<(), FileError> {
         let (mut bytes, mut results) = (0, Vec::new());
-        let outcome = self.arrivals.write_pack(chunk, |name, result| results.push((name.to_vec(), result)));
+        let keep = |name: &[u8], result| results.push((name.to_vec(), result));
+        let outcome = self.arrivals.write_pack(reply.burger.chunk, reply.headers.extra, keep);
         for (name, result) in results {
             match result {
                 Ok((size, digest)) => {
@@ -259,6 +301,27 @@ impl Fetch {
         Ok(())
     }
 
+    /// Nothing is on its way: makes the further names of files, and asks for those that must be fetched. True: there
+    /// are some.
+    fn make_links(&mut self, asks: &mut Asks) -> bool {
+        let (reporter, path, is_dry) = (&self.reporter, self.path.clone(), self.is_dry);
+        let filename = |name: &[u8]| shown(&[path.strip_suffix(b"/").unwrap_or(&path), b"/", name].concat());
+        let wanted = self.arrivals.make_links(|path, first| {
+            reporter.tell(match is_dry {
+                true => Event::Planned { path: filename(path), removal: false },
+                false => Event::Linked { path: filename(path), first: filename(first) },
+            });
+        });
+        if is_dry {
+            wanted.iter().for_each(|path| self.plan(filename(path.as_bytes()).as_bytes(), false));
+            return false;
+        }
+        self.names.extend(wanted.into_iter().map(|path| path.as_bytes().to_vec()));
+        self.names_bytes = self.names.iter().map(Vec::len).sum();
+        self.ask_names(asks, 1);
+        self.open > usize::from(self.follows)
+    }
+
     /// Nothing is on its way: sets the attributes of directories. Returns the settled octets.
     fn rest(&mut self) -> u64 {
         let (mut failed, mut settled) = (Vec::new(), 0);
@@ -275,6 +338,52 @@ impl Fetch {
         }
         settled
     }
+
+    /// A chunk cannot be unpacked: its file fails, or its pack. Returns the settled octets.
+    fn fail_chunk(&mut self, reply: &Reply<'_>, asks: &mut Asks, error: FileError) -> u64 {
+        let filename = reply.burger.filename;
+        reply.headers.request.into_iter().for_each(|number| asks.skip(number, filename));
+        self.reporter.fail(filename, error);
+        self.arrivals.give_up(filename) + reply.burger.chunk.len() as u64
+    }
+
+    /// Handles a reply whose chunk is plain. Returns the settled octets.
+    fn handle(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
+        let mut settled = reply.burger.chunk.len() as u64;
+        let (filename, headers) = (reply.burger.filename, reply.headers);
+        let outcome = match headers.form {
+            Form::Data if reply.burger.operation == Change::Delete => self.on_removed(filename, &mut settled),
+            Form::Begin => self.on_begin(reply, asks),
+            Form::Data => {
+                settled = match headers.zeros {
+                    Some(len) => self.on_zeros(reply, len, asks),
+                    None => self.on_data(reply, asks),
+                };
+                Ok(())
+            }
+            Form::List => self.on_list(reply, asks),
+            Form::Listed => self.on_listed(),
+            Form::Moved => self.on_moved(&headers.from, filename),
+            Form::Values => self.on_values(reply, asks),
+            Form::Pack => self.on_pack(reply),
+            Form::Failed => self.on_failed(reply, asks, &mut settled),
+            Form::Unchanged | Form::Planned => Ok(()),
+            Form::End => {
+                self.open = self.open.saturating_sub(1);
+                Ok(())
+            }
+        };
+        if let Err(error) = outcome {
+            self.reporter.fail(filename, error);
+        }
+        self.ask_names(asks, if self.is_listing { NAMES_MAX } else { 1 });
+        // The request that follows the path does not end.
+        let is_at_rest = self.open == 0 || (self.open == 1 && self.follows && !self.is_listing);
+        if is_at_rest && !self.make_links(asks) {
+            settled += self.rest();
+        }
+        settled
+    }
 }
 
 impl Operation for Fetch {
@@ -282,6 +391,7 @@ impl Operation for Fetch {
         (self.open, self.names_bytes, self.is_listing, self.is_listed) = (0, 0, false, false);
         self.names.clear();
         self.arrivals.reset();
+        self.unpacker.reset();
         let path = self.path.clone();
         if self.follows {
             let digests = self.checksum;
@@ -303,36 +413,15 @@ impl Operation for Fetch {
     }
 
     fn on_reply(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
-        let mut settled = reply.burger.chunk.len() as u64;
-        let (filename, headers) = (reply.burger.filename, reply.headers);
-        let outcome = match headers.form {
-            Form::Data if reply.burger.operation == Change::Delete => self.on_removed(filename, &mut settled),
-            Form::Begin => self.on_begin(reply, asks),
-            Form::Data => {
-                settled = self.on_data(reply, asks);
-                Ok(())
+        let settled = match self.unpacker.unpack(reply) {
+            Ok(None) => self.handle(reply, asks),
+            Ok(Some(plain)) => {
+                let burger = Cheezburger { chunk: &plain, ..reply.burger };
+                self.handle(&Reply { burger, ..*reply }, asks)
             }
-            Form::List => self.on_list(reply.burger.chunk, asks),
-            Form::Listed => self.on_listed(),
-            Form::Moved => self.on_moved(&headers.from, filename),
-            Form::Values => self.on_values(reply, asks),
-            Form::Pack => self.on_pack(reply.burger.chunk),
-            Form::Failed => self.on_failed(reply, asks, &mut settled),
-            Form::Unchanged | Form::Planned => Ok(()),
-            Form::End => {
-                self.open = self.open.saturating_sub(1);
-                Ok(())
-            }
+            Err(error) => self.fail_chunk(reply, asks, error),
         };
-        if let Err(error) = outcome {
-            self.reporter.fail(filename, error);
-        }
-        self.ask_names(asks, if self.is_listing { NAMES_MAX } else { 1 });
-        // The request that follows the path does not end.
-        if self.open == 0 || (self.open == 1 && self.follows && !self.is_listing) {
-            settled += self.rest();
-        }
-        settled
+        self.unpacker.credit_of(settled)
     }
 
     fn is_over(&self) -> bool {
@@ -340,7 +429,7 @@ impl Operation for Fetch {
     }
 
     fn abort(&mut self, error: Error) -> u64 {
-        let settled = self.arrivals.unsettled();
+        let settled = self.unpacker.credit_of(self.arrivals.unsettled());
         self.arrivals.reset();
         self.reporter.tell(Event::Aborted(error));
         settled

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::vec::IntoIter;
 
+use super::details::Details;
 use super::values::BlockValues;
 use crate::error::{Code, FileError};
 use crate::transfer::outgoing::OutgoingFile;
-use crate::tree::{Attributes, Directory, Folder, Kind, Source, TreePath};
-use crate::wire::{Entry, Mode, Request, put_entry};
+use crate::transfer::pack::Packer;
+use crate::tree::{Attributes, Directory, Folder, Kind, MoreAttributes, Source, TreePath};
+use crate::wire::{Entry, Extra, Mode, Request, put_entry, put_entry_with_extra};
 
 /// The files of a request.
 pub struct Files {
@@ -23,6 +25,10 @@ pub struct Files {
     directory: Option<(TreePath, Box<dyn Directory>)>,
     /// Opened, and not begun.
     next: Option<Opened>,
+    pub is_sparse: bool,
+    details: Details,
+    /// Present if chunks may be compressed.
+    pub packer: Option<Packer>,
     pub current: Option<OutgoingFile>,
     pub values: Option<BlockValues>,
 }
@@ -31,6 +37,7 @@ pub struct Opened {
     pub name: Vec<u8>,
     pub source: Box<dyn Source>,
     pub attributes: Attributes,
+    pub more: MoreAttributes,
 }
 
 impl Files {
@@ -47,6 +54,9 @@ impl Files {
             is_compared: request.mode == Mode::Values,
             directory,
             next,
+            is_sparse: request.rules.sparse,
+            details: Details::of(request),
+            packer: request.rules.compress.then(Packer::new).flatten(),
             current,
             values,
         }
@@ -64,7 +74,10 @@ impl Files {
         }
         let name = self.names.next()?;
         Some(match self.open(&name) {
-            Ok((source, attributes)) => Ok(Opened { name, source, attributes }),
+            Ok((source, attributes)) => match self.details.more_of(&attributes, || source.xattrs()) {
+                Ok(more) => Ok(Opened { name, source, attributes, more }),
+                Err(error) => Err((name, error)),
+            },
             Err(error) => Err((name, error)),
         })
     }
@@ -87,11 +100,17 @@ impl Files {
 impl Opened {
     /// The most octets of its entry.
     pub fn cost(&self) -> u64 {
-        self.attributes.size + self.name.len() as u64 + 80
+        let xattrs = self.more.xattrs.as_ref().map_or(0, Vec::len);
+        self.attributes.size + (self.name.len() + xattrs) as u64 + 120
     }
 
     /// Appends it as an entry of a pack. `content` is a buffer.
-    pub fn add_to(&self, frame: &mut Vec<u8>, content: &mut Vec<u8>) -> Result<(), FileError> {
+    pub fn add_to(
+        &self,
+        frame: &mut Vec<u8>,
+        content: &mut Vec<u8>,
+        has_extra: bool,
+    ) -> Result<(), FileError> {
         // One octet more, to notice a file that grows.
         content.resize(self.attributes.size as usize + 1, 0);
         let len = self.source.read(0, content)?;
@@ -108,7 +127,9 @@ impl Opened {
             mode: self.attributes.mode,
             target: b"",
             content: Some((&digest, content)),
+            extra: Extra::of(&self.more),
         };
-        put_entry(frame, &entry).map_err(|text| FileError::new(Code::Limit, text))
+        let put = if has_extra { put_entry_with_extra } else { put_entry };
+        put(frame, &entry).map_err(|text| FileError::new(Code::Limit, text))
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::changes::{PathChange, Subscription, Told};
+use super::details::{Details, SharedFiles};
 use super::walk::{Found, Walk, put};
 use crate::error::{Code, FileError};
 use crate::tree::{Folder, Kind, TreePath, is_part};
@@ -11,7 +12,7 @@ use crate::tree::{Folder, Kind, TreePath, is_part};
 pub struct Follow {
     folder: Arc<dyn Folder>,
     subscription: Arc<Subscription>,
-    digests: bool,
+    details: Details,
     listing: DirectoryListing,
     /// The names of a move, whose present state is to be told.
     moved: Vec<TreePath>,
@@ -41,10 +42,9 @@ pub enum Followed {
 }
 
 impl Follow {
-    /// `digests`: files are read for their digests.
-    pub fn new(folder: Arc<dyn Folder>, subscription: Arc<Subscription>, digests: bool) -> Follow {
+    pub fn new(folder: Arc<dyn Folder>, subscription: Arc<Subscription>, details: Details) -> Follow {
         let listing = DirectoryListing::ToBegin(subscription.base().clone());
-        Follow { folder, subscription, digests, listing, moved: Vec::new() }
+        Follow { folder, subscription, details, listing, moved: Vec::new() }
     }
 
     /// What to tell next; an entry is appended.
@@ -104,7 +104,7 @@ impl Follow {
     }
 
     fn walk_below(&self, path: &TreePath) -> Result<Walk, FileError> {
-        Walk::new(self.folder.directory(path)?, &self.name_of(path), self.digests)
+        Walk::new(self.folder.directory(path)?, &self.name_of(path), self.details)
     }
 
     fn name_of(&self, path: &TreePath) -> Vec<u8> {
@@ -140,7 +140,8 @@ impl Follow {
     fn put(&mut self, path: &TreePath, name: &[u8], into: &mut Vec<u8>) -> Result<(), FileError> {
         let Some((parent, last)) = path.split_last() else { return Ok(()) };
         let directory = self.folder.directory(&parent)?;
-        if put(into, &*directory, last, name, self.digests)? == Kind::Directory {
+        if put(into, &*directory, (last, name), self.details, &mut SharedFiles::default())? == Kind::Directory
+        {
             self.listing = DirectoryListing::ToBegin(path.clone());
         }
         Ok(())

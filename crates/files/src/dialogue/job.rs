@@ -3,9 +3,11 @@
 use pinnace_engine::Body;
 
 use super::changes::Wake;
+use super::details::Details;
 use super::files::{Files, Opened};
 use super::follow::{Follow, Followed};
 use super::mounts::{Mount, Mounts};
+use super::packed::compressed;
 use super::provider::{failure, reply};
 use super::values::BlockValues;
 use super::walk::{Found, Walk};
@@ -42,6 +44,7 @@ pub struct Job {
     request: u32,
     path: Vec<u8>,
     chunk: u64,
+    details: Details,
     files: u64,
     bytes: u64,
     /// A frame without content that goes next.
@@ -61,14 +64,14 @@ impl Job {
     pub fn new(request: &Request, mounts: &Mounts, wake: &Wake) -> Result<Job, FileError> {
         let (mount, base) = mounts.resolve(&request.path)?;
         let folder = mount.folder.clone();
-        let mut next = None;
+        let (mut next, details) = (None, Details::of(request));
         let work = match request.mode {
-            Mode::Follow => Work::Follow(Box::new(follow(mount, base, request.digests, wake)?)),
+            Mode::Follow => Work::Follow(Box::new(follow(mount, base, details, wake)?)),
             Mode::List => Work::List(Some(match base.split_last() {
                 Some((parent, name)) if folder.kind(&base)? != Kind::Directory => {
-                    Walk::of_one(&*folder.directory(&parent)?, name, request.digests)?
+                    Walk::of_one(&*folder.directory(&parent)?, name, details)?
                 }
-                _ => Walk::new(folder.directory(&base)?, b"", request.digests)?,
+                _ => Walk::new(folder.directory(&base)?, b"", details)?,
             })),
             _ => {
                 let names = match request.names.is_empty() {
@@ -86,7 +89,8 @@ impl Job {
             0 => CHUNK_BYTES,
             chosen => chosen.min(CHUNK_MAX_BYTES),
         };
-        Ok(Job { request: request.number, path: request.path.clone(), chunk, files: 0, bytes: 0, next, work })
+        let (request, path) = (request.number, request.path.clone());
+        Ok(Job { request, path, chunk, details, files: 0, bytes: 0, next, work })
     }
 
     pub fn request(&self) -> u32 {
@@ -124,7 +128,8 @@ impl Job {
 
     /// A frame that holds entries, with its head; they are appended, and then `finish_entries` is called.
     fn begin_entries(&self, sequence: u64, form: Form) -> Vec<u8> {
-        let headers = Headers { request: Some(self.request), form, ..Headers::default() }.write();
+        let extra = if form == Form::Pack { self.details.has_more() } else { self.details.has_extra() };
+        let headers = Headers { request: Some(self.request), form, extra, ..Headers::default() }.write();
         let mut frame = Vec::with_capacity(self.chunk as usize / 4);
         Cheezburger::new(sequence, &self.path, headers.hash()).write_head(&mut frame, 0);
         frame
@@ -197,18 +202,19 @@ impl Job {
     fn send(&mut self, sequence: u64, left: u64) -> Step {
         let (request, chunk) = (self.request, self.chunk);
         let Work::Files(files) = &mut self.work else { return Step::NoCredit };
-        if let Some(file) = &mut files.current {
+        let Files { current, packer, .. } = &mut **files;
+        if let Some(file) = current {
             if left == 0 && file.remaining() > 0 {
                 return Step::NoCredit;
             }
-            return match file.next_chunk(sequence, left.min(chunk)) {
+            return match file.next_chunk(sequence, left.min(chunk), packer.as_mut()) {
                 Ok(part) => {
                     self.bytes += part.len;
                     if part.is_last {
                         self.files += 1;
                         files.current = None;
                     }
-                    Step::Content(part.frame, part.len)
+                    Step::Content(part.frame, part.cost)
                 }
                 Err(error) => {
                     let name = file.filename().to_vec();
@@ -256,8 +262,8 @@ impl Job {
         }
         match OutgoingFile::new(opened.source, &filename, request, &files.ranges) {
             Ok(file) => {
-                let begin = file.begin();
-                files.current = Some(file);
+                let begin = file.begin(&opened.more);
+                files.current = Some(file.telling_holes(files.is_sparse));
                 Step::Told(begin)
             }
             Err(error) => Step::Told(failure(request, &filename, &error)),
@@ -278,7 +284,7 @@ impl Job {
                 files.put_back(opened);
                 break;
             }
-            match opened.add_to(&mut frame, &mut content) {
+            match opened.add_to(&mut frame, &mut content, self.details.has_more()) {
                 Ok(()) => (self.files, self.bytes) = (self.files + 1, self.bytes + content.len() as u64),
                 Err(error) => {
                     self.next = Some(failure(self.request, &filename_of(&self.path, &opened.name), &error));
@@ -297,7 +303,11 @@ impl Job {
             (false, Some(failed)) => Step::Told(failed),
             (_, failed) => {
                 self.next = failed;
-                finish_entries(frame, head)
+                let extra = self.details.has_more();
+                let (name, entries) = ((self.request, &self.path[..], sequence, extra), &frame[head..]);
+                let packed =
+                    files.packer.as_mut().and_then(|packer| compressed(packer, name, entries, self.chunk));
+                packed.unwrap_or_else(|| finish_entries(frame, head))
             }
         }
     }
@@ -323,7 +333,7 @@ fn directory_begins(request: u32, path: &[u8]) -> Vec<u8> {
 }
 
 /// Begins to follow a path, which may not exist yet. Errors: it is no directory; its folder cannot be watched.
-fn follow(mount: &Mount, base: TreePath, digests: bool, wake: &Wake) -> Result<Follow, FileError> {
+fn follow(mount: &Mount, base: TreePath, details: Details, wake: &Wake) -> Result<Follow, FileError> {
     let changes = mount.changes.as_ref();
     let changes = changes.ok_or_else(|| FileError::new(Code::Invalid, "this folder is not watched"))?;
     match mount.folder.kind(&base) {
@@ -332,7 +342,7 @@ fn follow(mount: &Mount, base: TreePath, digests: bool, wake: &Wake) -> Result<F
         Ok(_) => return Err(FileError::new(Code::Invalid, "only directories can be followed")),
         Err(error) => return Err(error),
     }
-    Ok(Follow::new(mount.folder.clone(), changes.subscribe(base, wake.clone())?, digests))
+    Ok(Follow::new(mount.folder.clone(), changes.subscribe(base, wake.clone())?, details))
 }
 
 /// Writes the length of the entries behind a frame's head.

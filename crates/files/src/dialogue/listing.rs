@@ -35,8 +35,8 @@ impl Listing {
         Listing { path: path.to_vec(), reporter: Reporter::new(events), is_over: false }
     }
 
-    fn on_list(&mut self, chunk: &[u8]) -> Result<(), FileError> {
-        for entry in Entries::of_list(chunk) {
+    fn on_list(&mut self, reply: &Reply<'_>) -> Result<(), FileError> {
+        for entry in Entries::of_list(reply.burger.chunk).with_extra(reply.headers.extra) {
             let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
             self.reporter.report.files += 1;
             let bytes = &mut self.reporter.report.bytes;
@@ -63,7 +63,7 @@ impl Operation for Listing {
 
     fn on_reply(&mut self, reply: &Reply<'_>, _: &mut Asks) -> u64 {
         let outcome = match reply.headers.form {
-            Form::List => self.on_list(reply.burger.chunk),
+            Form::List => self.on_list(reply),
             Form::Failed => Err(reply.failure()),
             Form::End => {
                 self.is_over = true;

@@ -5,17 +5,20 @@
 //! | --- | --- |
 //! | `provider` | the requests that are served, as far as there is credit |
 //! | `mounts`, `job`, `walk` | the folders behind virtual paths; one request; one listing |
+//! | `details` | what a listing tells besides attributes; files of several names |
 //! | `files`, `values` | the files of a request; the values of a file's blocks |
 //! | `changes`, `follow` | what changes in a folder, and its subscribers; a request that tells changes |
 //! | `push`, `pushed_file` | what subscribers get that do not know the extensions; one file for them |
 //! | `cache` | the digests by which a subscriber tells what it has |
 //! | `requester` | own requests, and the credit that is granted |
-//! | `operation` | what requests belong to; `fetch`, `listing`, `upload`: the kinds |
+//! | `operation` | what requests belong to; `fetch`, `listing`, `upload`, `stream`: the kinds |
 //! | `plain`, `plain_follow` | towards a server without the extensions: subscriptions; one followed path |
+//! | `packed` | compressed chunks, and what they cost |
 //! | `window`, `events` | how much credit; what is told of an operation |
 
 mod cache;
 pub mod changes;
+mod details;
 pub mod events;
 pub mod fetch;
 mod files;
@@ -24,12 +27,14 @@ mod job;
 pub mod listing;
 pub mod mounts;
 pub mod operation;
+mod packed;
 pub mod plain;
 mod plain_follow;
 pub mod provider;
 mod push;
 mod pushed_file;
 pub mod requester;
+pub mod stream;
 pub mod upload;
 mod values;
 mod walk;
@@ -55,6 +60,8 @@ pub enum Event {
     Removed { path: String, here: bool },
     /// The source has moved a path. `here`: it was moved here too.
     Moved { from: String, to: String, here: bool },
+    /// A file that is here has another name too.
+    Linked { path: String, first: String },
     /// Of a dry run: the path would be made, replaced, or removed.
     Planned { path: String, removal: bool },
     /// Of a path that is followed: all that the source had is here.

@@ -8,6 +8,8 @@ use crate::wire::{Cheezburger, Headers, Request};
 pub struct Reply<'a> {
     pub burger: Cheezburger<'a>,
     pub headers: &'a Headers,
+    /// The most octets of a chunk that were asked for.
+    pub chunk_max: u64,
 }
 
 impl Reply<'_> {
@@ -52,6 +54,11 @@ pub trait Operation: Send {
     fn on_reply(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64;
 
     fn is_over(&self) -> bool;
+
+    /// What it gave to another thread may have been used. Returns the octets that are settled by that.
+    fn collect(&mut self, _: &mut Asks) -> u64 {
+        0
+    }
 
     /// It ends before it is complete. Returns the octets whose credit was not given back.
     fn abort(&mut self, error: Error) -> u64;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::cache::{FileHasher, to_hex};
+use super::details::Details;
 use super::events::Reporter;
 use super::walk::{Found, Walk};
 use super::{Event, shown};
@@ -79,7 +80,7 @@ impl PlainFollow {
         self.give_up();
         self.skipped.clear();
         let root = self.folder.directory(&TreePath::default());
-        let walk = root.and_then(|root| Walk::new(root, b"", false)).ok();
+        let walk = root.and_then(|root| Walk::new(root, b"", Details::default())).ok();
         let (hashed, cache, names) = Default::default();
         self.preparation = Some(Preparation { walk, hashed, cache, names });
     }

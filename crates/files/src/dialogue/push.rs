@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::cache::Cache;
 use super::changes::{PathChange, Subscription, Told, Wake};
+use super::details::Details;
 use super::job::Step;
 use super::mounts::{Mounts, Scope};
 use super::pushed_file::{Pushed, PushedFile};
@@ -220,7 +221,9 @@ impl Push {
 
     fn begin_listing(&mut self, path: TreePath, from: Option<TreePath>) {
         let directory = self.scope.mount.folder.directory(&path);
-        if let Ok(walk) = directory.and_then(|directory| Walk::new(directory, path.as_bytes(), false)) {
+        if let Ok(walk) =
+            directory.and_then(|directory| Walk::new(directory, path.as_bytes(), Details::default()))
+        {
             self.listings.push(FileListing { walk, moved: from.map(|from| (path, from)) });
         }
     }

@@ -142,6 +142,15 @@ impl Requester {
         self.send_requests();
     }
 
+    /// Another thread has used what an operation gave it.
+    pub fn collect(&mut self, operation: u64) {
+        let Some(what) = self.operations.get_mut(&operation) else { return };
+        let mut asks = Asks::default();
+        let settled = what.collect(&mut asks);
+        self.ask(operation, asks);
+        self.give_back(settled);
+    }
+
     /// Ends all operations.
     pub fn abort(&mut self, error: &dyn Fn() -> Error) {
         self.requests.clear();
@@ -177,7 +186,8 @@ impl Requester {
         let cost = burger.chunk.len() as u64;
         let nom = self.window.receive(cost, now).map_err(|exceeded| exceeded.to_string())?;
         nom.into_iter().for_each(|nom| self.nom(nom));
-        let settled = self.on_reply(&Reply { burger, headers: &headers });
+        let settled =
+            self.on_reply(&Reply { burger, headers: &headers, chunk_max: self.limits.chunk.into() });
         self.give_back(settled.unwrap_or(cost));
         Ok(settled.is_some())
     }

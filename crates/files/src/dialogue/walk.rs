@@ -1,9 +1,10 @@
 //! Walks a tree, a chunk of entries at a time.
 
+use super::details::{Details, SharedFiles};
 use crate::error::{Code, FileError};
 use crate::transfer::digest::digest_of;
 use crate::tree::{DEPTH_MAX, Directory, Kind, Names, is_part};
-use crate::wire::{Entry, put_entry};
+use crate::wire::{Entry, Extra, HardLink, put_entry, put_entry_with_extra};
 
 /// A walk that is under way.
 pub struct Walk {
@@ -13,8 +14,8 @@ pub struct Walk {
     name: Vec<u8>,
     /// The entry of a path that is no directory.
     single: Option<Vec<u8>>,
-    /// Files are read for their digests.
-    digests: bool,
+    details: Details,
+    shared: SharedFiles,
 }
 
 struct Level {
@@ -35,17 +36,18 @@ pub enum Found {
 
 impl Walk {
     /// Begins below a directory, whose name below the request's path is `name`.
-    pub fn new(directory: Box<dyn Directory>, name: &[u8], digests: bool) -> Result<Walk, FileError> {
+    pub fn new(directory: Box<dyn Directory>, name: &[u8], details: Details) -> Result<Walk, FileError> {
         let names = directory.names()?;
         let stack = vec![Level { directory, names, name_len: name.len() }];
-        Ok(Walk { stack, name: name.to_vec(), single: None, digests })
+        Ok(Walk { stack, name: name.to_vec(), single: None, details, shared: SharedFiles::default() })
     }
 
     /// Lists a path that is no directory, by an entry without a name. `directory`: the one that has it.
-    pub fn of_one(directory: &dyn Directory, name: &[u8], digests: bool) -> Result<Walk, FileError> {
+    pub fn of_one(directory: &dyn Directory, name: &[u8], details: Details) -> Result<Walk, FileError> {
         let mut entry = Vec::new();
-        put(&mut entry, directory, name, b"", digests)?;
-        Ok(Walk { stack: Vec::new(), name: Vec::new(), single: Some(entry), digests })
+        let mut shared = SharedFiles::default();
+        put(&mut entry, directory, (name, b""), details, &mut shared)?;
+        Ok(Walk { stack: Vec::new(), name: Vec::new(), single: Some(entry), details, shared })
     }
 
     /// Appends the next entry.
@@ -83,7 +85,7 @@ impl Walk {
 
     fn add(&mut self, name: &[u8], depth: usize, into: &mut Vec<u8>) -> Result<(), FileError> {
         let Some(level) = self.stack.last() else { return Ok(()) };
-        let kind = put(into, &*level.directory, name, &self.name, self.digests)?;
+        let kind = put(into, &*level.directory, (name, &self.name), self.details, &mut self.shared)?;
         if kind == Kind::Directory {
             if depth >= DEPTH_MAX {
                 return Err(FileError::new(Code::Limit, "more than 256 directories deep"));
@@ -96,20 +98,22 @@ impl Walk {
     }
 }
 
-/// Appends the entry of a name in a directory, which the client knows as `shown`. `digest`: of a file, with its digest.
+/// Appends the entry of a name in a directory, which the client knows as `shown`.
 pub fn put(
     into: &mut Vec<u8>,
     directory: &dyn Directory,
-    name: &[u8],
-    shown: &[u8],
-    digest: bool,
+    (name, shown): (&[u8], &[u8]),
+    details: Details,
+    shared: &mut SharedFiles,
 ) -> Result<Kind, FileError> {
     let attributes = directory.attributes(name)?;
     let target = match attributes.kind {
         Kind::Link => directory.read_link(name)?,
-        Kind::File if digest => digest_of(&*directory.open(name)?.0)?.to_vec(),
+        Kind::File if details.digests => digest_of(&*directory.open(name)?.0)?.to_vec(),
         _ => Vec::new(),
     };
+    let more = details.more_of(&attributes, || directory.xattrs(name))?;
+    let link = if details.hard_links { shared.link_of(&attributes, shown) } else { HardLink::None };
     let entry = Entry {
         kind: attributes.kind,
         name: shown,
@@ -118,7 +122,9 @@ pub fn put(
         mode: attributes.mode,
         target: &target,
         content: None,
+        extra: Extra { link, ..Extra::of(&more) },
     };
-    put_entry(into, &entry).map_err(|text| FileError::new(Code::Limit, text))?;
+    let put = if details.has_extra() { put_entry_with_extra } else { put_entry };
+    put(into, &entry).map_err(|text| FileError::new(Code::Limit, text))?;
     Ok(attributes.kind)
 }

@@ -14,6 +14,9 @@ const WINDOW: u64 = 2 << 20;
 /// The largest window, in bytes, if the program does not choose.
 pub const WINDOW_MAX_BYTES: u64 = 16 << 20;
 
+/// The most octets of an entry of a listing, which may exceed the credit: names, and extended attributes.
+const ENTRY_MAX: u64 = 128 << 10;
+
 /// How long the rate is measured, at least.
 const PERIOD: Duration = Duration::from_millis(10);
 
@@ -32,7 +35,7 @@ impl Window {
     /// `limit`: the largest window; `most`: the largest chunk, which may exceed the credit.
     pub fn new(limit: u64, most: u64) -> Window {
         let window = WINDOW.min(limit);
-        let (credit, round_trip, period) = (ReceiverCredit::new(window, most, 0), None, None);
+        let (credit, round_trip, period) = (ReceiverCredit::new(window, most.max(ENTRY_MAX), 0), None, None);
         Window { credit, window, limit, announced: 0, round_trip, period }
     }
 

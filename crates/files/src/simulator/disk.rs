@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::random::Random;
 use crate::error::{Code, FileError};
-use crate::tree::{Attributes, Kind, Tag};
+use crate::tree::{Attributes, Kind, Owner, Tag};
 
 /// The unit in which a power cut keeps or loses what was written.
 const PAGE: usize = 4096;
@@ -272,7 +272,7 @@ impl DiskState {
         let mut tag = Tag::default();
         tag[..8].copy_from_slice(&at.to_be_bytes());
         tag[8..].copy_from_slice(&version.to_be_bytes());
-        Attributes { kind, size, mtime_ns, mode, tag }
+        Attributes { kind, size, mtime_ns, mode, tag, shared: None, owner: Owner::default() }
     }
 
     fn fails(&mut self, writes: bool) -> Result<(), FileError> {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::comparison::{COMPARED, Comparison};
 use super::digest::{BLOCK, Digest};
+use super::hard_links::LaterName;
 use super::incoming::{Announced, IncomingFile, Part, has_part};
 use super::place::{Place, Placed, TreeTarget};
 use super::selection::Selection;
 use crate::error::{Code, FileError};
 use crate::tree::{Attributes, Directory, Kind, TreePath};
-use crate::wire::{Cheezburger, Entries, Entry, Headers};
+use crate::wire::{Cheezburger, Entries, Entry, Extra, Headers};
 
 /// How often the wrong groups of a file are asked for again.
 const ATTEMPTS: u32 = 3;
@@ -118,7 +119,12 @@ impl Arrivals {
     }
 
     /// A file begins. Errors: its path is not below the request's; those of its place.
-    pub fn begin_file(&mut self, filename: &[u8], announced: Announced) -> Result<(), FileError> {
+    pub fn begin_file(
+        &mut self,
+        filename: &[u8],
+        announced: Announced,
+        headers: &Headers,
+    ) -> Result<(), FileError> {
         let prepared = self.prepared.remove(filename).filter(|known| *known.file.announced() == announced);
         let current = match prepared {
             Some(current) => current,
@@ -129,6 +135,9 @@ impl Arrivals {
                 Current { directory, file, wrong_at: None, attempts: 0 }
             }
         };
+        if let Some(more) = self.selection.more_of(headers.owner, headers.xattrs.as_deref()) {
+            current.file.set_more(&more)?;
+        }
         self.current.insert(filename.to_vec(), current);
         Ok(())
     }
@@ -170,9 +179,21 @@ impl Arrivals {
         self.tree()?.rename(&from, &to)
     }
 
+    /// Makes the further names of files, and reports each: its path, and the file's first one. Returns the names that
+    /// are to be fetched.
+    pub fn make_links(&mut self, mut report: impl FnMut(&[u8], &[u8])) -> Vec<TreePath> {
+        let links = |link: &LaterName| report(link.path.as_bytes(), link.first.as_bytes());
+        self.tree.as_mut().map_or(Vec::new(), |tree| tree.make_links(links))
+    }
+
     /// Sets the attributes of directories, and reports failures.
     pub fn set_directories(&mut self, mut report: impl FnMut(&[u8], FileError)) {
         self.tree.iter_mut().for_each(|tree| tree.finish(|path, error| report(path.as_bytes(), error)));
+    }
+
+    /// The size of a file that arrives. None: it has not begun, or has failed.
+    pub fn size_of(&self, filename: &[u8]) -> Option<u64> {
+        self.current.get(filename).map(|current| current.file.size())
     }
 
     /// Writes a chunk. Returns how many octets are settled by it, and what became of the file.
@@ -322,8 +343,16 @@ impl Arrivals {
     /// Returns true if the source's file replaces the one here.
     pub fn replaces(&mut self, filename: &[u8], size: u64, mtime_ns: i64) -> bool {
         let own = self.known(filename);
-        let entry =
-            Entry { kind: Kind::File, name: b"", size, mtime_ns, mode: 0, target: b"", content: None };
+        let entry = Entry {
+            kind: Kind::File,
+            name: b"",
+            size,
+            mtime_ns,
+            mode: 0,
+            target: b"",
+            content: None,
+            extra: Extra::default(),
+        };
         self.selection.replaces(own.as_ref(), &entry, || None)
     }
 
@@ -332,9 +361,10 @@ impl Arrivals {
     pub fn write_pack(
         &mut self,
         chunk: &[u8],
+        has_extra: bool,
         mut report: impl FnMut(&[u8], Result<(u64, Digest), FileError>),
     ) -> Result<(), FileError> {
-        for entry in Entries::of_pack(chunk) {
+        for entry in Entries::of_pack(chunk).with_extra(has_extra) {
             let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
             let Some(tree) = &mut self.tree else { break };
             report(entry.name, tree.write_small(&entry).map(|digest| (entry.size, digest)));

@@ -10,7 +10,7 @@ use super::digest::{
 };
 use super::sidecar;
 use crate::error::{Code, FileError};
-use crate::tree::{Directory, Target};
+use crate::tree::{Directory, MoreAttributes, Target};
 use crate::wire::{Cheezburger, DIGEST, Headers};
 
 /// What is announced of a file before its content.
@@ -153,6 +153,11 @@ impl IncomingFile {
         self.tree.add_block(block, *value);
         self.done.add(first, last);
         self.record(block, value).map(|_| ())
+    }
+
+    /// Gives it attributes, which it keeps when it gets its name.
+    pub fn set_more(&self, more: &MoreAttributes) -> Result<(), FileError> {
+        self.target.set_more(more)
     }
 
     pub fn size(&self) -> u64 {

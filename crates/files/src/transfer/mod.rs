@@ -5,6 +5,9 @@
 //! | `digest` | the values of groups and blocks, and the digest that they form |
 //! | `outgoing` | a file on its way out: the frames of its chunks |
 //! | `incoming` | a file on its way in: its part, and the record of its blocks |
+//! | `hard_links` | further names of files |
+//! | `holes` | zeros that are told and not sent |
+//! | `pack`, `codec` | chunks that travel compressed |
 //! | `sidecar` | the octets of that record |
 //! | `comparison` | the blocks of a file that are here already |
 //! | `arrivals` | the files of a request that arrive |
@@ -13,11 +16,16 @@
 //! | `mirror` | removes names that the source does not have |
 
 pub mod arrivals;
+#[cfg_attr(not(feature = "zstd"), path = "no_codec.rs")]
+pub mod codec;
 pub mod comparison;
 pub mod digest;
+pub mod hard_links;
+pub mod holes;
 pub mod incoming;
 pub mod mirror;
 pub mod outgoing;
+pub mod pack;
 pub mod place;
 pub mod selection;
 pub mod sidecar;

@@ -3,8 +3,10 @@
 use pinnace_engine::Body;
 
 use super::digest::{Digest, GROUP, GroupHasher, ValueTree, group_value, groups_of};
+use super::holes::{self, ZEROS_MAX, zeros};
+use super::pack::Packer;
 use crate::error::{Code, FileError};
-use crate::tree::{Attributes, Source};
+use crate::tree::{Attributes, MoreAttributes, Source};
 use crate::wire::{Cheezburger, DIGEST, Form, Headers};
 
 /// A file that is sent.
@@ -19,14 +21,18 @@ pub struct OutgoingFile {
     hasher: GroupHasher,
     /// The values of the groups that were read.
     tree: ValueTree,
+    /// Holes are told, and not sent.
+    is_sparse: bool,
     /// Only parts of the file are sent, so the tree lacks groups.
     is_part: bool,
 }
 
-/// A chunk's frame, and how many octets of the file it has.
+/// A chunk's frame.
 pub struct Chunk {
     pub frame: Body,
+    /// The octets of the file that it has, and those that travel.
     pub len: u64,
+    pub cost: u64,
     pub is_last: bool,
 }
 
@@ -65,12 +71,18 @@ impl OutgoingFile {
             ranges: whole,
             hasher,
             tree,
+            is_sparse: false,
             is_part,
         })
     }
 
+    /// Holes are told, and not sent.
+    pub fn telling_holes(self, is_sparse: bool) -> OutgoingFile {
+        OutgoingFile { is_sparse, ..self }
+    }
+
     /// The frame that goes before the chunks.
-    pub fn begin(&self) -> Vec<u8> {
+    pub fn begin(&self, more: &MoreAttributes) -> Vec<u8> {
         let headers = Headers {
             request: Some(self.request),
             form: Form::Begin,
@@ -79,6 +91,8 @@ impl OutgoingFile {
             mtime_ns: Some(self.attributes.mtime_ns),
             mode: Some(self.attributes.mode),
             tag: self.attributes.tag.to_vec(),
+            owner: more.owner,
+            xattrs: more.xattrs.clone(),
             ..Headers::default()
         };
         let mut frame = Vec::new();
@@ -96,20 +110,33 @@ impl OutgoingFile {
     }
 
     /// The head of a chunk's frame.
-    fn head(&self, sequence: u64, (first, end): (u64, u64), eof: bool, headers: &Headers) -> Vec<u8> {
+    fn head(&self, (sequence, offset, eof): (u64, u64, bool), headers: &Headers, len: usize) -> Vec<u8> {
         let headers = headers.write();
         let burger =
-            Cheezburger { offset: first, eof, ..Cheezburger::new(sequence, &self.filename, headers.hash()) };
+            Cheezburger { offset, eof, ..Cheezburger::new(sequence, &self.filename, headers.hash()) };
         let mut head = Vec::new();
-        burger.write_head(&mut head, (end - first) as usize);
+        burger.write_head(&mut head, len);
         head
     }
 
     /// Reads the next chunk, of at most `most` octets, which is not 0. Errors: those of reading; Changed, the file has
     /// another size or version than at the beginning.
-    pub fn next_chunk(&mut self, sequence: u64, most: u64) -> Result<Chunk, FileError> {
+    pub fn next_chunk(
+        &mut self,
+        sequence: u64,
+        most: u64,
+        packer: Option<&mut Packer>,
+    ) -> Result<Chunk, FileError> {
         let (first, end) = self.ranges.last().copied().unwrap_or((0, 0));
         let mut len = most.min(end - first);
+        if self.is_sparse
+            && let Some((hole, hole_end)) = holes::first_within(&*self.source, (first, first + len))?
+        {
+            if hole == first {
+                return self.zeros(sequence, first, hole_end.min(end).min(first + ZEROS_MAX));
+            }
+            len = hole - first;
+        }
         if len >= GROUP && first + len < end {
             // Whole groups, so that each is hashed at once.
             len -= (first + len) % GROUP;
@@ -126,8 +153,8 @@ impl OutgoingFile {
             digest: is_last.then_some(Digest::default()),
             ..Headers::default()
         };
-        let range = (first, first + len);
-        let head = self.head(sequence, range, is_last, &headers);
+        let place = (sequence, first, is_last);
+        let head = self.head(place, &headers, len as usize);
         let no_memory = |_| FileError::new(Code::Limit, "out of memory");
         let mut frame = Body::with_len(head.len() + len as usize).map_err(no_memory)?;
         let bytes = frame.as_mut().unwrap_or_default();
@@ -138,9 +165,27 @@ impl OutgoingFile {
         let values = self.hash(chunk);
         debug_assert_eq!(values.len(), headers.groups.len());
         let headers = Headers { groups: values, digest: self.finish(is_last)?, ..headers };
-        to_head.copy_from_slice(&self.head(sequence, range, is_last, &headers));
         self.advance(first + len);
-        Ok(Chunk { frame, len, is_last })
+        if let Some(packed) = packer.and_then(|packer| packer.pack_at(first, chunk)) {
+            let headers = Headers { zstd: Some(len), ..headers };
+            let (cost, head) = (packed.len() as u64, self.head(place, &headers, packed.len()));
+            return Ok(Chunk { frame: [head, packed].concat().into(), len, cost, is_last });
+        }
+        to_head.copy_from_slice(&self.head(place, &headers, len as usize));
+        Ok(Chunk { frame, len, cost: len, is_last })
+    }
+
+    /// Tells a hole.
+    fn zeros(&mut self, sequence: u64, first: u64, end: u64) -> Result<Chunk, FileError> {
+        let is_last = self.ranges.last().is_some_and(|range| range.1 == end) && self.ranges.len() <= 1;
+        for (_, octets) in zeros(first, end - first) {
+            self.hash(octets);
+        }
+        let (request, zeros) = (Some(self.request), Some(end - first));
+        let headers = Headers { request, zeros, digest: self.finish(is_last)?, ..Headers::default() };
+        self.advance(end);
+        let frame = self.head((sequence, first, is_last), &headers, 0).into();
+        Ok(Chunk { frame, len: end - first, cost: 0, is_last })
     }
 
     /// The values of the groups that the chunk completes.

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::digest::{Digest, digest_of};
+use super::hard_links::{HardLinks, LaterName};
 use super::incoming::part_name;
 use super::mirror::{self, Mirror};
 use super::selection::Selection;
 use crate::error::{Code, FileError};
+use crate::rules::Rules;
 use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
-use crate::tree::{Attributes, Directory, Folder, Hint, Kind, TreePath, Watch, is_part};
+use crate::tree::{Attributes, Directory, Folder, Kind, TreePath, is_part};
 use crate::wire::Entry;
 
 /// Where files go.
@@ -35,6 +37,16 @@ impl Place {
             }
         };
         Ok(Place::At { folder: Arc::new(DiskFolder::open(directory)?), path })
+    }
+
+    /// The same place by the rules of a transfer.
+    pub fn by(self, rules: &Rules) -> Place {
+        match self {
+            Place::At { folder, path } if rules.sparse => {
+                Place::At { folder: folder.with_holes().unwrap_or(folder), path }
+            }
+            place => place,
+        }
     }
 
     /// The directory and name for a file whose name at the sender is `own`.
@@ -98,8 +110,8 @@ impl Folder for Below {
         self.folder.rename(&self.base.join(from.as_bytes())?, &self.base.join(to.as_bytes())?)
     }
 
-    fn watch(&self, _: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
-        Err(FileError::new(Code::Invalid, "a place of a transfer is not watched"))
+    fn link(&self, file: &TreePath, to: &TreePath) -> Result<(), FileError> {
+        self.folder.link(&self.base.join(file.as_bytes())?, &self.base.join(to.as_bytes())?)
     }
 }
 
@@ -113,6 +125,7 @@ pub struct TreeTarget {
     last: Option<(TreePath, Box<dyn Directory>)>,
     /// Directories, whose attributes are set in the end.
     directories: Vec<(TreePath, i64, u32)>,
+    links: HardLinks,
 }
 
 /// What an entry of the source means here.
@@ -129,7 +142,14 @@ pub enum Placed {
 impl TreeTarget {
     pub fn new(folder: Box<dyn Folder>, selection: Arc<Selection>) -> TreeTarget {
         let mirror = selection.rules.deletion.map(Mirror::new);
-        TreeTarget { folder, selection, mirror, last: None, directories: Vec::new() }
+        TreeTarget {
+            folder,
+            selection,
+            mirror,
+            last: None,
+            directories: Vec::new(),
+            links: HardLinks::default(),
+        }
     }
 
     /// The directory of a path, and the name in it.
@@ -151,18 +171,20 @@ impl TreeTarget {
 
     /// Makes directories and links.
     pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<Placed, FileError> {
-        let path = TreePath::parse(entry.name)?;
+        let (path, selection) = (TreePath::parse(entry.name)?, self.selection.clone());
         if self.selection.filter.excludes(&path, entry.kind == Kind::Directory) {
             return Ok(Placed::Same);
         }
         if let Some(mirror) = &mut self.mirror {
             mirror.add(&path, entry.kind == Kind::Directory);
         }
+        if selection.rules.hard_links
+            && self.links.add(&path, entry, |first| !selection.filter.excludes(first, false))?
+        {
+            return Ok(Placed::Same);
+        }
         let (parent, name) = split(&path)?;
-        let (selection, is_dry) = (self.selection.clone(), self.selection.rules.dry_run);
-        let replaces = |own: Option<&Attributes>, directory: Result<&dyn Directory, FileError>| {
-            selection.replaces(own, entry, || digest_of(&*directory.ok()?.open(name).ok()?.0).ok())
-        };
+        let is_dry = selection.rules.dry_run;
         let mut own = match self.directory_of(parent.clone()) {
             // A directory that would be made.
             Err(error) if is_dry && error.code == Code::NotFound => None,
@@ -177,12 +199,38 @@ impl TreeTarget {
         }
         if is_dry {
             return Ok(match entry.kind {
-                Kind::File if replaces(own.as_ref(), self.directory_of(parent)) => Placed::Wanted,
+                Kind::File if self.replaces(own.as_ref(), entry, &path) => Placed::Wanted,
                 Kind::File => Placed::Same,
                 kind if own.is_some_and(|own| own.kind == kind) => Placed::Same,
                 _ => Placed::Made,
             });
         }
+        self.make_entry(entry, path, own)
+    }
+
+    /// Returns true if a file of the source replaces the one here.
+    fn replaces(&mut self, own: Option<&Attributes>, entry: &Entry<'_>, path: &TreePath) -> bool {
+        let selection = self.selection.clone();
+        let digest = || {
+            let (parent, name) = split(path).ok()?;
+            digest_of(&*self.directory_of(parent).ok()?.open(name).ok()?.0).ok()
+        };
+        selection.replaces(own, entry, digest)
+    }
+
+    /// Makes the directory or link of an entry, and sets the attributes of what is here already.
+    fn make_entry(
+        &mut self,
+        entry: &Entry<'_>,
+        path: TreePath,
+        own: Option<Attributes>,
+    ) -> Result<Placed, FileError> {
+        if entry.kind == Kind::File && self.replaces(own.as_ref(), entry, &path) {
+            return Ok(Placed::Wanted);
+        }
+        let selection = self.selection.clone();
+        let more = selection.more_of(entry.extra.owner, entry.extra.xattrs);
+        let (parent, name) = split(&path)?;
         let directory = self.directory_of(parent)?;
         match entry.kind {
             Kind::Directory => {
@@ -193,22 +241,28 @@ impl TreeTarget {
                 if !is_new {
                     remove_old_parts(&*directory.directory(name)?, selection.part_age);
                 }
+                let set = more.map_or(Ok(()), |more| directory.set_more(name, &more));
                 self.directories.push((path, entry.mtime_ns, entry.mode & 0o777));
-                Ok(if is_new { Placed::Made } else { Placed::Same })
+                set.map(|()| if is_new { Placed::Made } else { Placed::Same })
             }
             Kind::Link => {
                 let is_same = own.is_some_and(|own| own.kind == Kind::Link)
                     && directory.read_link(name).is_ok_and(|target| target == entry.target);
-                if is_same {
-                    return Ok(Placed::Same);
+                if !is_same {
+                    directory.make_link(name, entry.target)?;
                 }
-                directory.make_link(name, entry.target)?;
-                Ok(Placed::Made)
+                if let Some(more) = more {
+                    directory.set_more(name, &more)?;
+                }
+                Ok(if is_same { Placed::Same } else { Placed::Made })
             }
-            Kind::File if replaces(own.as_ref(), Ok(directory)) => Ok(Placed::Wanted),
             Kind::File => {
                 let is_known = |own: &Attributes| (own.size, own.mtime_ns) == (entry.size, entry.mtime_ns);
-                if own.is_some_and(|own| is_known(&own) && own.mode != entry.mode & 0o777) {
+                let is_known = own.as_ref().is_some_and(is_known);
+                if let Some(more) = more.filter(|_| is_known) {
+                    directory.set_more(name, &more)?;
+                }
+                if is_known && own.is_some_and(|own| own.mode != entry.mode & 0o777) {
                     directory.set_attributes(name, entry.mtime_ns, entry.mode & 0o777)?;
                 }
                 Ok(Placed::Same)
@@ -235,7 +289,9 @@ impl TreeTarget {
         if blake3::hash(content).as_bytes() != digest {
             return Err(FileError::new(Code::Corrupt, "the octets are not those that were announced"));
         }
-        let (path, fsync) = (TreePath::parse(entry.name)?, self.selection.rules.fsync);
+        let path = TreePath::parse(entry.name)?;
+        let more = self.selection.more_of(entry.extra.owner, entry.extra.xattrs);
+        let (fsync, is_sparse) = (self.selection.rules.fsync, self.selection.rules.sparse);
         let (parent, name) = split(&path)?;
         let directory = self.directory_of(parent)?;
         let part = part_name(name);
@@ -248,6 +304,14 @@ impl TreeTarget {
             }
         };
         target.write(0, content)?;
+        if is_sparse {
+            // It may end with a hole.
+            target.set_len(content.len() as u64)?;
+        }
+        if let Some(Err(error)) = more.map(|more| target.set_more(&more)) {
+            directory.remove_file(&part)?;
+            return Err(error);
+        }
         target.set_attributes(entry.mtime_ns, entry.mode & 0o777)?;
         if fsync {
             target.sync()?;
@@ -310,6 +374,55 @@ impl TreeTarget {
             // What is in the way differs from what the source has there.
             Err(_) => mirror::remove(&*self.folder, filter, from).map(|_| false),
         }
+    }
+
+    /// The files have arrived: makes their further names, and reports each that is new. Returns those that are to be
+    /// fetched, because the file is not here, or not as it was listed, or cannot have this name.
+    pub fn make_links(&mut self, mut report: impl FnMut(&LaterName)) -> Vec<TreePath> {
+        let (links, mut wanted) = (self.links.take(), Vec::new());
+        if !links.is_empty() {
+            self.last = None;
+        }
+        for link in links {
+            match self.make_link(&link) {
+                Ok(true) => report(&link),
+                Ok(false) => {}
+                Err(_) => wanted.push(link.path),
+            }
+        }
+        wanted
+    }
+
+    /// False: the name stays as it is. Error: it is to be fetched.
+    fn make_link(&mut self, link: &LaterName) -> Result<bool, FileError> {
+        let known = |tree: &mut TreeTarget, path: &TreePath| {
+            let (directory, name) = tree.place_of(path)?;
+            directory.attributes(&name)
+        };
+        let is_listed = |known: &Attributes| {
+            known.kind == Kind::File && (known.size, known.mtime_ns) == (link.size, link.mtime_ns)
+        };
+        let own = known(self, &link.path).ok();
+        if own.as_ref().is_some_and(|own| !self.selection.may_replace(own, link.mtime_ns)) {
+            return Ok(false);
+        }
+        let first = match known(self, &link.first) {
+            Ok(first) if is_listed(&first) => first,
+            // The name keeps a file of its own.
+            _ if own.as_ref().is_some_and(is_listed) => return Ok(false),
+            _ => return Err(FileError::new(Code::Changed, "the file is not here as it was listed")),
+        };
+        if own.as_ref().is_some_and(|own| own.tag == first.tag) {
+            return Ok(false);
+        }
+        if self.selection.rules.dry_run {
+            return Ok(true);
+        }
+        if own.is_some_and(|own| own.kind == Kind::Directory) {
+            self.make_way(&link.path)?;
+        }
+        self.folder.link(&link.first, &link.path)?;
+        Ok(true)
     }
 
     /// Sets the attributes of directories, the deepest first: writing into one changes its time. Reports failures.

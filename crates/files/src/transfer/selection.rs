@@ -9,7 +9,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::digest::Digest;
 use crate::error::{Code, FileError};
 use crate::rules::{Existing, Pattern, Rules};
-use crate::tree::{Attributes, Kind, TreePath};
+use crate::tree::{Attributes, Kind, MoreAttributes, Owner, TreePath};
 use crate::wire::Entry;
 
 /// The rules of a transfer.
@@ -47,6 +47,25 @@ impl Selection {
                 own_digest().is_none_or(|digest| digest[..] != *entry.target)
             }
             _ => !is_same,
+        }
+    }
+}
+
+impl Selection {
+    /// What is kept of the attributes that were sent. Present, if any are.
+    pub fn more_of(&self, owner: Option<Owner>, xattrs: Option<&[u8]>) -> Option<MoreAttributes> {
+        let owner = owner.filter(|_| self.rules.owner);
+        let xattrs = xattrs.filter(|_| self.rules.xattrs).map(<[u8]>::to_vec);
+        (owner.is_some() || xattrs.is_some()).then_some(MoreAttributes { owner, xattrs })
+    }
+
+    /// Returns true if a name may become another file's, whose time is `mtime_ns`.
+    pub fn may_replace(&self, own: &Attributes, mtime_ns: i64) -> bool {
+        match self.rules.existing {
+            _ if own.kind != Kind::File => true,
+            Existing::Different => true,
+            Existing::NotNewer => own.mtime_ns <= mtime_ns,
+            Existing::Nothing => false,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! A folder that discards what is written into it: for measuring, and for verifying without a copy.
 
-use super::{Attributes, Directory, Folder, Hint, Kind, Names, Source, Tag, Target, TreePath, Watch};
+use super::{
+    Attributes, Directory, Folder, Hint, Kind, MoreAttributes, Names, Source, Tag, Target, TreePath, Watch,
+};
 use crate::error::{Code, FileError};
 
 /// The folder, its directories and its files.
@@ -73,6 +75,10 @@ impl Directory for Discard {
         Ok(())
     }
 
+    fn set_more(&self, _: &[u8], _: &MoreAttributes) -> Result<(), FileError> {
+        Ok(())
+    }
+
     fn set_attributes(&self, _: &[u8], _: i64, _: u32) -> Result<(), FileError> {
         Ok(())
     }
@@ -84,7 +90,15 @@ impl Directory for Discard {
 
 impl Source for Discard {
     fn attributes(&self) -> Result<Attributes, FileError> {
-        Ok(Attributes { kind: Kind::File, size: 0, mtime_ns: 0, mode: 0o600, tag: Tag::default() })
+        Ok(Attributes {
+            kind: Kind::File,
+            size: 0,
+            mtime_ns: 0,
+            mode: 0o600,
+            tag: Tag::default(),
+            shared: None,
+            owner: (0, 0),
+        })
     }
 
     fn read(&self, _: u64, _: &mut [u8]) -> Result<usize, FileError> {
@@ -102,6 +116,10 @@ impl Target for Discard {
     }
 
     fn set_len(&self, _: u64) -> Result<(), FileError> {
+        Ok(())
+    }
+
+    fn set_more(&self, _: &MoreAttributes) -> Result<(), FileError> {
         Ok(())
     }
 

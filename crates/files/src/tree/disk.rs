@@ -5,6 +5,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{
     self, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, Timespec,
@@ -12,13 +13,17 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::holes::{self, Zeros};
+use super::more::{self, MoreAttributes};
 use super::watch::InotifyWatch;
 use super::{Attributes, Directory, Folder, Hint, Kind, Names, Source, Tag, Target, TreePath, Watch};
 use crate::error::{Code, FileError};
 
 /// A folder of this host.
+#[derive(Clone)]
 pub struct DiskFolder {
-    root: OwnedFd,
+    root: Arc<OwnedFd>,
+    zeros: Zeros,
     /// Its path when it was opened, without links; inotify needs one.
     path: Option<PathBuf>,
 }
@@ -27,24 +32,46 @@ impl DiskFolder {
     /// Opens a folder. `path` itself may lead over links.
     pub fn open(path: &Path) -> Result<DiskFolder, FileError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(DiskFolder { root: fs::open(path, flags, Mode::empty())?, path: path.canonicalize().ok() })
+        let root = Arc::new(fs::open(path, flags, Mode::empty())?);
+        Ok(DiskFolder { root, zeros: Zeros::Written, path: path.canonicalize().ok() })
+    }
+
+    /// The directory of a path, and the name in it.
+    fn parent<'a>(&self, path: &'a TreePath) -> Result<(OwnedFd, &'a [u8]), FileError> {
+        let (parent, name) = path.split_last().ok_or(Errno::INVAL)?;
+        let path = if parent.is_empty() { b"." } else { parent.as_bytes() };
+        Ok((open_beneath(self.root.as_fd(), path, DIRECTORY)?, name))
     }
 }
 
 impl Folder for DiskFolder {
     fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
         let path = if path.is_empty() { b"." } else { path.as_bytes() };
-        Ok(Box::new(DiskDirectory(open_beneath(self.root.as_fd(), path, DIRECTORY)?)))
+        Ok(Box::new(DiskDirectory(open_beneath(self.root.as_fd(), path, DIRECTORY)?, self.zeros)))
     }
 
     fn rename(&self, from: &TreePath, to: &TreePath) -> Result<(), FileError> {
-        let parent = |path: &TreePath| -> Result<(OwnedFd, Vec<u8>), FileError> {
-            let (parent, name) = path.split_last().ok_or(Errno::INVAL)?;
-            let path = if parent.is_empty() { b"." } else { parent.as_bytes() };
-            Ok((open_beneath(self.root.as_fd(), path, DIRECTORY)?, name.to_vec()))
-        };
-        let ((from, name), (to, new_name)) = (parent(from)?, parent(to)?);
+        let ((from, name), (to, new_name)) = (self.parent(from)?, self.parent(to)?);
         Ok(fs::renameat(&from, name, &to, new_name)?)
+    }
+
+    fn link(&self, file: &TreePath, to: &TreePath) -> Result<(), FileError> {
+        let ((from, name), (to, new_name)) = (self.parent(file)?, self.parent(to)?);
+        // A name of its own: a transfer may be writing the part of `new_name`.
+        let link = format!(".{}.link.part", blake3::hash(new_name).to_hex());
+        let make = || fs::linkat(&from, name, &to, &link, AtFlags::empty());
+        match make() {
+            Err(Errno::EXIST) => {
+                fs::unlinkat(&to, &link, AtFlags::empty())?;
+                make()?;
+            }
+            outcome => outcome?,
+        }
+        Ok(fs::renameat(&to, &link, &to, new_name)?)
+    }
+
+    fn with_holes(&self) -> Option<Arc<dyn Folder>> {
+        Some(Arc::new(DiskFolder { zeros: Zeros::Holes, ..self.clone() }))
     }
 
     fn watch(&self, hint: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
@@ -59,6 +86,10 @@ const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// How a file or directory is opened for its attributes.
+const ATTRIBUTES: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opens a path of several names below a directory.
 fn open_beneath(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -86,7 +117,7 @@ fn open_stepwise(root: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd,
     fs::openat(&at, last, flags | OFlags::NOFOLLOW, Mode::empty())
 }
 
-struct DiskDirectory(OwnedFd);
+struct DiskDirectory(OwnedFd, Zeros);
 
 fn attributes_of(stat: &Stat) -> Result<Attributes, FileError> {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
@@ -104,7 +135,16 @@ fn attributes_of(stat: &Stat) -> Result<Attributes, FileError> {
     let mut tag = Tag::default();
     let octets: Vec<u8> = identity.iter().flat_map(|part| part.to_ne_bytes()).collect();
     tag.copy_from_slice(&blake3::hash(&octets).as_bytes()[..16]);
-    Ok(Attributes { kind, size, mtime_ns, mode: stat.st_mode & 0o7777, tag })
+    let shared = (kind == Kind::File && stat.st_nlink > 1).then_some((stat.st_dev, stat.st_ino));
+    Ok(Attributes {
+        kind,
+        size,
+        mtime_ns,
+        mode: stat.st_mode & 0o7777,
+        tag,
+        shared,
+        owner: (stat.st_uid, stat.st_gid),
+    })
 }
 
 impl Directory for DiskDirectory {
@@ -124,7 +164,7 @@ impl Directory for DiskDirectory {
     }
 
     fn directory(&self, name: &[u8]) -> Result<Box<dyn Directory>, FileError> {
-        Ok(Box::new(DiskDirectory(open_beneath(&self.0, name, DIRECTORY)?)))
+        Ok(Box::new(DiskDirectory(open_beneath(&self.0, name, DIRECTORY)?, self.1)))
     }
 
     fn open(&self, name: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError> {
@@ -136,6 +176,21 @@ impl Directory for DiskDirectory {
         // O_NONBLOCK: a pipe that has taken its place is not waited for.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         DiskFile::checked(fs::openat(&self.0, name, flags, Mode::empty())?)
+    }
+
+    fn xattrs(&self, name: &[u8]) -> Result<Vec<u8>, FileError> {
+        more::xattrs_of(&open_beneath(&self.0, name, ATTRIBUTES)?)
+    }
+
+    fn set_more(&self, name: &[u8], more: &MoreAttributes) -> Result<(), FileError> {
+        let known = self.attributes(name)?;
+        match (known.kind, more.owner) {
+            (Kind::Link, Some(owner)) if owner != known.owner => {
+                more::set_owner_of_link(&self.0, name, owner)
+            }
+            (Kind::Link, _) => Ok(()),
+            _ => more::set(&open_beneath(&self.0, name, ATTRIBUTES)?, more),
+        }
     }
 
     fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError> {
@@ -163,7 +218,7 @@ impl Directory for DiskDirectory {
             | OFlags::NOCTTY
             | OFlags::NOFOLLOW
             | OFlags::CLOEXEC;
-        let file = DiskFile(fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600))?);
+        let file = DiskFile(fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600))?, self.1);
         match file.attributes()?.kind {
             Kind::File => Ok(Box::new(file)),
             _ => Err(FileError::new(Code::NotPlain, "not a regular file")),
@@ -173,7 +228,7 @@ impl Directory for DiskDirectory {
     fn create_new(&self, name: &[u8]) -> Result<Option<Box<dyn Target>>, FileError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600)) {
-            Ok(file) => Ok(Some(Box::new(DiskFile(file)))),
+            Ok(file) => Ok(Some(Box::new(DiskFile(file, self.1)))),
             Err(Errno::EXIST) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -192,12 +247,8 @@ impl Directory for DiskDirectory {
     }
 
     fn set_attributes(&self, name: &[u8], mtime_ns: i64, mode: u32) -> Result<(), FileError> {
-        let at = open_beneath(
-            &self.0,
-            name,
-            OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        )?;
-        DiskFile(at).set_attributes(mtime_ns, mode)
+        let at = open_beneath(&self.0, name, ATTRIBUTES)?;
+        DiskFile(at, self.1).set_attributes(mtime_ns, mode)
     }
 
     fn sync(&self) -> Result<(), FileError> {
@@ -205,12 +256,25 @@ impl Directory for DiskDirectory {
     }
 }
 
+/// Writes octets at an offset.
+pub(super) fn write_all(file: &OwnedFd, mut offset: u64, mut octets: &[u8]) -> Result<(), FileError> {
+    while !octets.is_empty() {
+        match rustix::io::pwrite(file, octets, offset) {
+            Ok(written) => (offset, octets) = (offset + written as u64, &octets[written..]),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
 /// An open file.
-struct DiskFile(OwnedFd);
+pub(super) struct DiskFile(OwnedFd, Zeros);
 
 impl DiskFile {
-    fn checked(file: OwnedFd) -> Result<(Box<dyn Source>, Attributes), FileError> {
-        let file = DiskFile(file);
+    /// Error: NotPlain if it is no regular file.
+    pub(super) fn checked(file: OwnedFd) -> Result<(Box<dyn Source>, Attributes), FileError> {
+        let file = DiskFile(file, Zeros::Written);
         let attributes = file.attributes()?;
         match attributes.kind {
             Kind::File => Ok((Box::new(file), attributes)),
@@ -236,10 +300,22 @@ impl Source for DiskFile {
         }
         Ok(done)
     }
+
+    fn xattrs(&self) -> Result<Vec<u8>, FileError> {
+        more::xattrs_of(&self.0)
+    }
+
+    fn next_hole(&self, offset: u64) -> Result<Option<(u64, u64)>, FileError> {
+        holes::next(&self.0, offset)
+    }
 }
 
 impl Target for DiskFile {
     fn allocate(&self, size: u64) -> Result<(), FileError> {
+        if self.1 == Zeros::Holes {
+            // Holes at the end are read as zeros from now on.
+            return self.set_len(size);
+        }
         let has = fs::fstat(&self.0)?.st_blocks.max(0) as u64 * 512;
         if size <= has {
             return Ok(());
@@ -259,15 +335,11 @@ impl Target for DiskFile {
         }
     }
 
-    fn write(&self, mut offset: u64, mut octets: &[u8]) -> Result<(), FileError> {
-        while !octets.is_empty() {
-            match rustix::io::pwrite(&self.0, octets, offset) {
-                Ok(written) => (offset, octets) = (offset + written as u64, &octets[written..]),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
+    fn write(&self, offset: u64, octets: &[u8]) -> Result<(), FileError> {
+        match self.1 {
+            Zeros::Written => write_all(&self.0, offset, octets),
+            Zeros::Holes => holes::write(&self.0, offset, octets),
         }
-        Ok(())
     }
 
     fn set_len(&self, size: u64) -> Result<(), FileError> {
@@ -282,6 +354,10 @@ impl Target for DiskFile {
             tv_nsec: mtime_ns.rem_euclid(1_000_000_000) as _,
         };
         Ok(fs::futimens(&self.0, &Timestamps { last_access: omit, last_modification: modified })?)
+    }
+
+    fn set_more(&self, more: &MoreAttributes) -> Result<(), FileError> {
+        more::set(&self.0, more)
     }
 
     fn sync(&self) -> Result<(), FileError> {

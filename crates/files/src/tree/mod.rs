@@ -4,11 +4,17 @@
 
 pub mod discard;
 pub mod disk;
+mod holes;
+mod more;
 mod path;
 pub mod single;
+pub mod spool;
 mod watch;
 
+pub use more::{MoreAttributes, Owner, XATTRS_MAX};
 pub use path::{DEPTH_MAX, TreePath};
+
+use std::sync::Arc;
 
 use crate::error::{Code, FileError};
 pub use crate::wire::Kind;
@@ -22,14 +28,17 @@ pub struct Attributes {
     pub mtime_ns: i64,
     /// Permission bits.
     pub mode: u32,
-    /// Differs if the file was changed or replaced.
+    /// Differs if the file was changed or replaced; is the same for all names of a file.
     pub tag: Tag,
+    /// Of a file with several names: its device and inode.
+    pub shared: Option<(u64, u64)>,
+    pub owner: Owner,
 }
 
 /// Names the version of a file on its host.
 pub type Tag = [u8; 16];
 
-/// A directory below a folder, or the folder itself.
+/// A directory below a folder, or the folder itself. One that is offered for reading only has the default methods.
 pub trait Directory: Send {
     /// The names in it, without `.` and `..`, in no order.
     fn names(&self) -> Result<Names, FileError>;
@@ -43,32 +52,64 @@ pub trait Directory: Send {
     /// Opens a file for reading, and tells what it is. Error: NotPlain if it is no regular file.
     fn open(&self, name: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError>;
 
+    /// The extended attributes of a file or directory, encoded. Error: Limit.
+    fn xattrs(&self, _name: &[u8]) -> Result<Vec<u8>, FileError> {
+        Ok(Vec::new())
+    }
+
+    /// Gives a name attributes as far as they differ; a symbolic link has no extended ones. Error: Denied.
+    fn set_more(&self, _name: &[u8], _more: &MoreAttributes) -> Result<(), FileError> {
+        read_only()
+    }
+
     /// Where a link leads.
     fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError>;
 
-    fn make_directory(&self, name: &[u8], mode: u32) -> Result<(), FileError>;
+    fn make_directory(&self, _name: &[u8], _mode: u32) -> Result<(), FileError> {
+        read_only()
+    }
 
     /// Makes a symbolic link; one of the same name is replaced.
-    fn make_link(&self, name: &[u8], target: &[u8]) -> Result<(), FileError>;
+    fn make_link(&self, _name: &[u8], _target: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
 
     /// Opens a file for reading and writing, and creates it if needed.
-    fn create(&self, name: &[u8]) -> Result<Box<dyn Target>, FileError>;
+    fn create(&self, _name: &[u8]) -> Result<Box<dyn Target>, FileError> {
+        read_only()
+    }
 
     /// Creates a file for writing. None: the name is taken.
-    fn create_new(&self, name: &[u8]) -> Result<Option<Box<dyn Target>>, FileError>;
+    fn create_new(&self, _name: &[u8]) -> Result<Option<Box<dyn Target>>, FileError> {
+        read_only()
+    }
 
     /// Gives a file another name, and replaces the file that had it.
-    fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), FileError>;
+    fn rename(&self, _from: &[u8], _to: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
 
-    fn remove_file(&self, name: &[u8]) -> Result<(), FileError>;
+    fn remove_file(&self, _name: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
 
     /// Error: if it is not empty.
-    fn remove_directory(&self, name: &[u8]) -> Result<(), FileError>;
+    fn remove_directory(&self, _name: &[u8]) -> Result<(), FileError> {
+        read_only()
+    }
 
-    fn set_attributes(&self, name: &[u8], mtime_ns: i64, mode: u32) -> Result<(), FileError>;
+    fn set_attributes(&self, _name: &[u8], _mtime_ns: i64, _mode: u32) -> Result<(), FileError> {
+        read_only()
+    }
 
     /// Returns once the names are on the disk.
-    fn sync(&self) -> Result<(), FileError>;
+    fn sync(&self) -> Result<(), FileError> {
+        Ok(())
+    }
+}
+
+fn read_only<T>() -> Result<T, FileError> {
+    Err(FileError::new(Code::Denied, "it is only offered for reading"))
 }
 
 /// The names of a directory, one by one.
@@ -80,6 +121,16 @@ pub trait Source: Send {
 
     /// Reads octets from `offset` on, and returns how many; fewer than there is room for only at the end of the file.
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, FileError>;
+
+    /// Its extended attributes, encoded. Error: Limit.
+    fn xattrs(&self) -> Result<Vec<u8>, FileError> {
+        Ok(Vec::new())
+    }
+
+    /// The next hole from `offset` on: its first octet, and its end. None: nothing is known of holes there.
+    fn next_hole(&self, _offset: u64) -> Result<Option<(u64, u64)>, FileError> {
+        Ok(None)
+    }
 }
 
 /// A file that is written.
@@ -94,6 +145,9 @@ pub trait Target: Source {
 
     fn set_attributes(&self, mtime_ns: i64, mode: u32) -> Result<(), FileError>;
 
+    /// Gives it attributes as far as they differ. Error: Denied.
+    fn set_more(&self, more: &MoreAttributes) -> Result<(), FileError>;
+
     /// Returns once its octets are on the disk (fdatasync(2)).
     fn sync(&self) -> Result<(), FileError>;
 
@@ -107,11 +161,25 @@ pub trait Folder: Send + Sync {
     fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError>;
 
     /// Gives a file or directory another path, and replaces the file that had it.
-    fn rename(&self, from: &TreePath, to: &TreePath) -> Result<(), FileError>;
+    fn rename(&self, _from: &TreePath, _to: &TreePath) -> Result<(), FileError> {
+        read_only()
+    }
+
+    /// Gives a file another name too, and replaces the file that had it.
+    fn link(&self, _file: &TreePath, _to: &TreePath) -> Result<(), FileError> {
+        read_only()
+    }
+
+    /// The same folder, where zeros that are written become holes. None: it has none.
+    fn with_holes(&self) -> Option<Arc<dyn Folder>> {
+        None
+    }
 
     /// Watches the folder, and calls `hint` for each change until the watch is dropped. Error: Limit, the system
     /// watches no more directories; Invalid, this folder cannot be watched.
-    fn watch(&self, hint: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError>;
+    fn watch(&self, _hint: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
+        Err(FileError::new(Code::Invalid, "this folder cannot be watched"))
+    }
 }
 
 impl dyn Folder + '_ {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Attributes, Directory, Folder, Hint, Names, Source, Target, TreePath, Watch};
+use super::{Attributes, Directory, Folder, Names, Source, TreePath};
 use crate::error::{Code, FileError};
 
 /// The folder.
@@ -29,22 +29,10 @@ impl Folder for Single {
             _ => Err(not_there()),
         }
     }
-
-    fn rename(&self, _: &TreePath, _: &TreePath) -> Result<(), FileError> {
-        read_only()
-    }
-
-    fn watch(&self, _: Box<dyn Fn(Hint) + Send>) -> Result<Box<dyn Watch>, FileError> {
-        Err(FileError::new(Code::Invalid, "one name is not watched"))
-    }
 }
 
 fn not_there() -> FileError {
     FileError::new(Code::NotFound, "only one name is offered")
-}
-
-fn read_only<T>() -> Result<T, FileError> {
-    Err(FileError::new(Code::Denied, "the file is only offered for reading"))
 }
 
 struct SingleDirectory {
@@ -75,43 +63,11 @@ impl Directory for SingleDirectory {
         self.checked(name)?.open(name)
     }
 
+    fn xattrs(&self, name: &[u8]) -> Result<Vec<u8>, FileError> {
+        self.checked(name)?.xattrs(name)
+    }
+
     fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError> {
         self.checked(name)?.read_link(name)
-    }
-
-    fn make_directory(&self, _: &[u8], _: u32) -> Result<(), FileError> {
-        read_only()
-    }
-
-    fn make_link(&self, _: &[u8], _: &[u8]) -> Result<(), FileError> {
-        read_only()
-    }
-
-    fn create(&self, _: &[u8]) -> Result<Box<dyn Target>, FileError> {
-        read_only()
-    }
-
-    fn create_new(&self, _: &[u8]) -> Result<Option<Box<dyn Target>>, FileError> {
-        read_only()
-    }
-
-    fn rename(&self, _: &[u8], _: &[u8]) -> Result<(), FileError> {
-        read_only()
-    }
-
-    fn remove_file(&self, _: &[u8]) -> Result<(), FileError> {
-        read_only()
-    }
-
-    fn remove_directory(&self, _: &[u8]) -> Result<(), FileError> {
-        read_only()
-    }
-
-    fn set_attributes(&self, _: &[u8], _: i64, _: u32) -> Result<(), FileError> {
-        read_only()
-    }
-
-    fn sync(&self) -> Result<(), FileError> {
-        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use super::hash::HashWriter;
 use super::request::{decimal, signed};
 use super::{Hash, Kind};
 use crate::names::{name_of, value_of};
+use crate::tree::Owner;
 
 /// The octets of a chaining value or digest of BLAKE3.
 pub const DIGEST: usize = blake3::OUT_LEN;
@@ -74,6 +75,16 @@ pub struct Headers {
     pub digest: Option<[u8; DIGEST]>,
     /// The chaining values of the groups that end in the chunk.
     pub groups: Vec<u8>,
+    /// Of a compressed chunk: the octets that it unpacks to.
+    pub zstd: Option<u64>,
+    /// Of a frame without content: so many octets from its offset on are zeros.
+    pub zeros: Option<u64>,
+    /// Of entries: each is followed by what else is known.
+    pub extra: bool,
+    /// User and group, by number.
+    pub owner: Option<Owner>,
+    /// Extended attributes, as entries have them.
+    pub xattrs: Option<Vec<u8>>,
     /// Of the answer to a greeting: the domain of the server, which is the client's.
     pub domain: Vec<u8>,
     /// Of a file or directory that was moved: its path before.
@@ -99,11 +110,20 @@ impl Headers {
         put("mtime", self.mtime_ns.map(|mtime| mtime.to_string()));
         put("mode", self.mode.map(|mode| format!("{mode:o}")));
         put("files", self.files.map(|files| files.to_string()));
+        put("owner", self.owner.map(|(user, group)| format!("{user}:{group}")));
+        put("zeros", self.zeros.map(|len| len.to_string()));
+        put("zstd", self.zstd.map(|len| len.to_string()));
         put("bytes", self.bytes.map(|bytes| bytes.to_string()));
         if self.form != Form::Data
             && let Some(name) = name_of(&Form::NAMES, self.form)
         {
             hash.put(b"form", name);
+        }
+        if let Some(xattrs) = &self.xattrs {
+            hash.put(b"xattrs", xattrs);
+        }
+        if self.extra {
+            hash.put(b"extra", b"1");
         }
         if let Some(kind) = self.kind {
             hash.put(b"kind", kind.name());
@@ -142,6 +162,11 @@ impl Headers {
                 b"digest" => headers.digest = Some(value.try_into().map_err(|_| "digest")?),
                 b"groups" if value.len() % DIGEST == 0 => headers.groups = value.to_vec(),
                 b"groups" => return Err("groups"),
+                b"zstd" => headers.zstd = Some(decimal(value).ok_or("zstd")?),
+                b"zeros" => headers.zeros = Some(decimal(value).ok_or("zeros")?),
+                b"extra" => headers.extra = true,
+                b"owner" => headers.owner = Some(owner(value).ok_or("owner")?),
+                b"xattrs" => headers.xattrs = Some(value.to_vec()),
                 b"domain" => headers.domain = value.to_vec(),
                 b"from" => headers.from = value.to_vec(),
                 b"error" => headers.error = value.to_vec(),
@@ -153,6 +178,12 @@ impl Headers {
         }
         Ok(headers)
     }
+}
+
+/// Two numbers.
+fn owner(text: &[u8]) -> Option<Owner> {
+    let colon = text.iter().position(|octet| *octet == b':')?;
+    Some((decimal(&text[..colon])?, decimal(&text[colon + 1..])?))
 }
 
 /// Permission bits in octal.

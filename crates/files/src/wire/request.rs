@@ -77,7 +77,7 @@ pub struct Request {
     pub domain: Vec<u8>,
     /// For `Upload`: the virtual path at which the client offers the file or folder.
     pub source: Vec<u8>,
-    /// For `Upload`: what the server leaves out, replaces and removes.
+    /// For `Upload`: what the server leaves out, replaces and removes. For others: how files are sent.
     pub rules: Rules,
 }
 
@@ -156,7 +156,20 @@ impl Request {
     }
 
     fn put_rules(&self, options: &mut HashWriter) {
-        let Rules { filter, existing, checksum, whole_files, deletion, fsync, dry_run } = &self.rules;
+        let Rules {
+            filter,
+            existing,
+            checksum,
+            whole_files,
+            deletion,
+            fsync,
+            dry_run,
+            compress,
+            sparse,
+            hard_links,
+            owner,
+            xattrs,
+        } = &self.rules;
         if !filter.is_empty() {
             let sign = |pattern: &Pattern| if pattern.includes { "+" } else { "-" };
             let rules: Vec<String> = filter.iter().map(|of| format!("{}{}", sign(of), of.text)).collect();
@@ -171,11 +184,18 @@ impl Request {
                 options.put(b"delete-force", b"1");
             }
         }
+        if *compress {
+            options.put(b"compress", ZSTD);
+        }
         let flags = [
             (&b"fsync"[..], *fsync),
             (b"dry-run", *dry_run),
             (b"checksum", *checksum),
             (b"whole-files", *whole_files),
+            (b"sparse", *sparse),
+            (b"hard-links", *hard_links),
+            (b"owner", *owner),
+            (b"xattrs", *xattrs),
             (b"digests", self.digests),
         ];
         for (name, is_set) in flags {
@@ -208,12 +228,21 @@ impl Request {
             b"fsync" => rules.fsync = true,
             b"dry-run" => rules.dry_run = true,
             b"checksum" => rules.checksum = true,
+            // Of other methods nothing is known: chunks go as they are.
+            b"compress" => rules.compress = value == ZSTD,
+            b"sparse" => rules.sparse = true,
+            b"owner" => rules.owner = true,
+            b"xattrs" => rules.xattrs = true,
+            b"hard-links" => rules.hard_links = true,
             b"whole-files" => rules.whole_files = true,
             _ => {}
         }
         Ok(())
     }
 }
+
+/// A method of compression.
+const ZSTD: &[u8] = b"zstd";
 
 const EXISTING: [(&[u8], Existing); 3] = [
     (b"different", Existing::Different),

@@ -64,6 +64,11 @@ fn requests_are_read_as_written() {
             whole_files: deletion.is_none(),
             deletion,
             fsync: deletion.is_some(),
+            compress: true,
+            sparse: deletion.is_some(),
+            hard_links: deletion.is_none(),
+            owner: deletion.is_some(),
+            xattrs: deletion.is_none(),
             dry_run: deletion.is_none(),
         };
         assert_read_as_written(&request);
@@ -117,6 +122,7 @@ fn entries_are_read_as_written() {
             mode: 0o755,
             target: b"",
             content: None,
+            extra: Extra::default(),
         },
         Entry {
             kind: Kind::Link,
@@ -126,12 +132,14 @@ fn entries_are_read_as_written() {
             mode: 0o777,
             target: b"d/x",
             content: None,
+            extra: Extra::default(),
         },
     ];
     let mut chunk = Vec::new();
     list.iter().for_each(|entry| put_entry(&mut chunk, entry).unwrap());
     assert_eq!(Entries::of_list(&chunk).collect::<Result<Vec<_>, _>>(), Ok(list.to_vec()));
     let digest = [3; DIGEST];
+    assert_extra_is_read_as_written(list[0]);
     let file = Entry {
         kind: Kind::File,
         name: b"f",
@@ -140,9 +148,27 @@ fn entries_are_read_as_written() {
         mode: 0o600,
         target: b"",
         content: Some((&digest, b"hi")),
+        extra: Extra::default(),
     };
     let mut pack = Vec::new();
     put_entry(&mut pack, &file).unwrap();
     assert_eq!(Entries::of_pack(&pack).collect::<Vec<_>>(), [Ok(file)]);
     assert!(Entries::of_pack(&pack[..pack.len() - 1]).any(|entry| entry.is_err()));
+}
+
+fn assert_extra_is_read_as_written(entry: Entry<'_>) {
+    for link in [HardLink::None, HardLink::First, HardLink::Later(b"a/b")] {
+        let (owner, xattrs) = (Some((7, u32::MAX)), Some(&b"xattrs"[..]).filter(|_| link == HardLink::First));
+        let (entry, mut chunk) = (Entry { extra: Extra { link, owner, xattrs }, ..entry }, Vec::new());
+        put_entry_with_extra(&mut chunk, &entry).unwrap();
+        let len = chunk.len();
+        let read = |chunk| Entries::of_list(chunk).with_extra(true).collect::<Result<Vec<_>, _>>();
+        assert_eq!(read(&chunk), Ok(vec![entry]));
+        (1..len).for_each(|cut| assert!(read(&chunk[..cut]).is_err(), "{cut} octets"));
+    }
+    let mut chunk = Vec::new();
+    put_entry(&mut chunk, &entry).unwrap();
+    // A tag of a later version is ignored.
+    chunk.extend_from_slice(&[0, 0, 0, 6, 99, 0, 0, 0, 1, 7]);
+    assert_eq!(Entries::of_list(&chunk).with_extra(true).next(), Some(Ok(entry)));
 }

@@ -6,7 +6,9 @@ use rustix::io::Errno;
 
 use super::{DiskState, SimulatedDirectory, SimulatedDisk, SimulatedFile, SimulatedNode, fault};
 use crate::error::{Code, FileError};
-use crate::tree::{Attributes, Directory, Folder, Hint, Names, Source, Target, TreePath, Watch};
+use crate::tree::{
+    Attributes, Directory, Folder, Hint, MoreAttributes, Names, Source, Target, TreePath, Watch,
+};
 
 impl Folder for SimulatedDisk {
     fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
@@ -270,6 +272,10 @@ impl Target for OpenFile {
         let version = state.stamp();
         let file = state.file(self.at)?;
         (file.mtime_ns, file.mode, file.version) = (mtime_ns, mode, version);
+        Ok(())
+    }
+
+    fn set_more(&self, _: &MoreAttributes) -> Result<(), FileError> {
         Ok(())
     }
 
