@@ -17,7 +17,10 @@ pub fn octets(random: &mut Random, len: u64) -> Vec<u8> {
 
 pub fn new_file(random: &mut Random) -> Vec<u8> {
     let len = *random.pick(&SIZES);
-    octets(random, len)
+    match random.chance(30) {
+        true => vec![random.next() as u8; len as usize],
+        false => octets(random, len),
+    }
 }
 
 /// Fills a folder: some directories, files and links.

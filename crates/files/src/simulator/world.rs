@@ -171,6 +171,7 @@ impl World {
             deletion: random.chance(40).then(|| Deletion { most: None, force: random.chance(50) }),
             whole_files: random.chance(30),
             checksum: random.chance(15),
+            compress: random.chance(25),
             fsync: self.has_power_cuts || random.chance(20),
             ..Rules::default()
         }
