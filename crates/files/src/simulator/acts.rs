@@ -17,6 +17,7 @@ pub enum Act {
     KillServer,
     StartServer,
     ChangeSource,
+    ReplaceFile,
     FailDisk,
     FillDisk,
     RepairDisks,
@@ -76,6 +77,13 @@ impl World {
                 let (disk, base) = self.source();
                 let text = contents::change(&disk, &mut self.random, base);
                 self.note(|| text);
+                self.source_changed();
+            }
+            Act::ReplaceFile => {
+                let (disk, base) = self.source();
+                let octets = contents::large_file(&mut self.random);
+                self.note(|| format!("there is a new file of {} octets", octets.len()));
+                disk.put(format!("{base}/large").as_bytes(), octets);
                 self.source_changed();
             }
             Act::FailDisk => {

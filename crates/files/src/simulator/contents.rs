@@ -23,6 +23,12 @@ pub fn new_file(random: &mut Random) -> Vec<u8> {
     }
 }
 
+/// A file of several blocks.
+pub fn large_file(random: &mut Random) -> Vec<u8> {
+    let len = 600_000 + random.below(1_400_000);
+    octets(random, len)
+}
+
 /// Fills a folder: some directories, files and links.
 pub fn fill(disk: &SimulatedDisk, random: &mut Random, base: &str) {
     disk.put_directory(base.as_bytes());

@@ -50,6 +50,8 @@ pub struct World {
     /// The client uploads, and does not fetch.
     pub uploads: bool,
     acts: Vec<(Act, u64)>,
+    /// The most steps between two acts: with few, a file takes many acts.
+    pace: u64,
     has_power_cuts: bool,
     versions: Versions,
     /// Changes of the source so far.
@@ -84,9 +86,13 @@ impl World {
         contents::fill(&local, &mut random, COPY);
         let mut acts = WORK.to_vec();
         FAULTS.iter().filter(|_| random.chance(35)).for_each(|group| acts.extend_from_slice(group));
+        if random.chance(60) {
+            acts.push((Act::ReplaceFile, 12));
+        }
         let uploads = random.chance(30);
         // The host that has a power cut is the client's.
         acts.retain(|(act, _)| *act != Act::CutPower || !uploads);
+        let pace = *random.pick(&[6, 15, 40]);
         let window_max = *random.pick(&[1 << 20, 2 << 20, 4 << 20]);
         let chunk = *random.pick(&[1_000, 16_384, 50_000, 262_144, 524_288]);
         let limits = Limits { window_max, chunk, rate: None };
@@ -106,6 +112,7 @@ impl World {
             settings,
             uploads,
             acts,
+            pace,
             versions: Versions::default(),
             changes: 0,
             before: None,
@@ -221,7 +228,7 @@ impl World {
             if let Some((act, _)) = found.copied() {
                 self.act(act);
             }
-            for _ in 0..self.random.below(40) {
+            for _ in 0..self.random.below(self.pace) {
                 self.step()?;
             }
             self.versions.check(&self.copy_tree())?;

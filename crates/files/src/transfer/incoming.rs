@@ -45,7 +45,7 @@ pub struct IncomingFile {
 
 /// What became of a chunk.
 pub struct Written {
-    /// Octets, also of earlier chunks, that a later transfer does not need again.
+    /// Octets, also of earlier chunks, that a later transfer does not need again, or that are wrong.
     pub recorded: u64,
     /// The offset of the first group that is not as it was announced.
     pub wrong_at: Option<u64>,
@@ -221,9 +221,11 @@ impl IncomingFile {
                 }
             }
         }
-        if self.blocks.is_none() {
-            recorded += std::mem::take(&mut self.unrecorded);
-        }
+        // A block with a wrong group is not recorded, and its credit is needed for those that follow.
+        let begun = if self.blocks.is_some() { self.hasher.offset() % BLOCK } else { 0 };
+        let rest = self.unrecorded.saturating_sub(begun);
+        self.unrecorded -= rest;
+        recorded += rest;
         Ok(Written { recorded, wrong_at: wrong.map(|index| index * GROUP) })
     }
 
