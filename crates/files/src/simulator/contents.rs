@@ -73,7 +73,8 @@ pub fn change(disk: &SimulatedDisk, random: &mut Random, base: &str) -> String {
             format!("{shown} has grown")
         }
         3 => {
-            disk.change(&path, |octets| octets.truncate(octets.len() / 2));
+            let part = random.below(2) as usize;
+            disk.change(&path, |octets| octets.truncate(octets.len() / 2 * part));
             format!("{shown} is truncated")
         }
         4 => {

@@ -378,6 +378,10 @@ impl World {
                     let path = path.strip_prefix("/data/served/").unwrap_or(&path);
                     self.versions.check_finished(&self.copy_tree(), path, &digest)?;
                 }
+                // Its groups were those that were announced, so its digest is too.
+                Event::Failed { error, .. } if error.text.contains("another digest") => {
+                    return Err(format!("groups are right, and the file is wrong: {error}"));
+                }
                 Event::Ended(report) => {
                     self.end_transfer(&report)?;
                     return Ok(Some(report));
