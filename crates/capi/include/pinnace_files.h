@@ -181,7 +181,7 @@ typedef struct pinnace_files_event_t {
     int type;               /* PINNACE_FILES_FILE and following */
     uint32_t mode;          /* permission bits */
     int64_t mtime_ns;       /* nanoseconds since 1970 */
-    unsigned char digest[32]; /* BLAKE3; of a file whose server sends none, the digest of what arrived */
+    unsigned char digest[32]; /* BLAKE3; if the server sends none, we compute it from the received octets */
 } pinnace_files_event_t;
 
 /* Waits for the next event, and writes it: 1. 0: the transfer is over. EAGAIN: timeout; negative: no limit. The texts

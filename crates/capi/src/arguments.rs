@@ -82,7 +82,7 @@ pub(crate) unsafe fn bytes_mut<'a>(data: *mut c_void, len: usize) -> Result<&'a 
 /// older version has a shorter struct than ours.
 pub(crate) struct SizedStruct<T> {
     at: *mut T,
-    /// Of what is written.
+    /// The bytes that a call writes.
     size: usize,
     given: usize,
 }

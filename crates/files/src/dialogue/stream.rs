@@ -69,7 +69,7 @@ impl Pipe {
         self.changed.notify_one();
     }
 
-    /// The credit of what was read.
+    /// Takes the credit that the read octets held.
     fn take_read(&self) -> u64 {
         std::mem::take(&mut self.state().read)
     }

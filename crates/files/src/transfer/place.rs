@@ -218,7 +218,7 @@ impl TreeTarget {
         selection.replaces(own, entry, digest)
     }
 
-    /// Makes the directory or link of an entry, and sets the attributes of what is here already.
+    /// Makes the directory or link of an entry. If it exists here, sets its attributes.
     fn make_entry(
         &mut self,
         entry: &Entry<'_>,
