@@ -109,9 +109,17 @@ pub(crate) fn buffers(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Congestion control for connections within the host, which every Linux has and any process may choose (tcp(7)).
+/// The system's own may pace, as BBR does: timers for each connection, and nothing is gained where no packet is lost.
+const LOCAL_CONGESTION: &str = "reno";
+
 /// Tunes a connected TCP socket for messages: no delay, and keep-alives as configured.
 pub fn tune_tcp(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(fd, true)?;
+    if is_within_host(fd) {
+        // It only tunes: ignore a failure.
+        let _ = sockopt::set_tcp_congestion(fd, LOCAL_CONGESTION);
+    }
     if let Some(on) = setup.keepalive {
         sockopt::set_socket_keepalive(fd, on)?;
         if let Some(count) = setup.keepalive_count {
@@ -132,6 +140,13 @@ pub fn tune_tcp(fd: &OwnedFd, setup: &Setup) -> Result<(), Errno> {
         set_number(fd, libc::SO_PRIORITY, priority)?;
     }
     Ok(())
+}
+
+fn is_within_host(fd: &OwnedFd) -> bool {
+    match tcp_addresses(fd) {
+        (Some(local), Some(peer)) => local.ip() == peer.ip() || peer.ip().to_canonical().is_loopback(),
+        _ => false,
+    }
 }
 
 /// Sets a connected Unix domain socket's buffers, which an accepted one does not inherit from the listener.

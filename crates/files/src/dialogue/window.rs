@@ -24,6 +24,8 @@ const PERIOD: Duration = Duration::from_millis(10);
 pub struct Window {
     credit: ReceiverCredit,
     window: u64,
+    /// It grows by multiples of the largest chunk, so that few chunks are cut where the credit ends.
+    unit: u64,
     limit: u64,
     announced: u64,
     round_trip: Option<Duration>,
@@ -36,7 +38,7 @@ impl Window {
     pub fn new(limit: u64, most: u64) -> Window {
         let window = WINDOW.min(limit);
         let (credit, round_trip, period) = (ReceiverCredit::new(window, most.max(ENTRY_MAX), 0), None, None);
-        Window { credit, window, limit, announced: 0, round_trip, period }
+        Window { credit, window, unit: most.max(1), limit, announced: 0, round_trip, period }
     }
 
     /// The first credit of a connection.
@@ -60,7 +62,7 @@ impl Window {
         }
         let rate = *arrived as f64 / elapsed.as_secs_f64();
         self.period = Some((now, 0));
-        let wanted = (2.0 * rate * round_trip.as_secs_f64()) as u64;
+        let wanted = ((2.0 * rate * round_trip.as_secs_f64()) as u64).next_multiple_of(self.unit);
         let more = wanted.min(self.limit).saturating_sub(self.window);
         if more == 0 {
             return Ok(None);
