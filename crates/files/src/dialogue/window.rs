@@ -20,6 +20,10 @@ const ENTRY_MAX: u64 = 128 << 10;
 /// How long the rate is measured, at least.
 const PERIOD: Duration = Duration::from_millis(10);
 
+/// The round trip counts as at least this long. Threads of either side wait for a processor, or for the disk, about as
+/// long, and nothing should stand still meanwhile.
+const ROUND_TRIP_MIN: Duration = Duration::from_millis(2);
+
 /// The credit that a client grants.
 pub struct Window {
     credit: ReceiverCredit,
@@ -53,7 +57,9 @@ impl Window {
     /// Counts content that arrived. Returns further credit to grant. Error: the server has no credit for it.
     pub fn receive(&mut self, bytes: u64, now: Instant) -> Result<Option<u64>, CreditExceeded> {
         self.credit.receive(bytes)?;
-        let Some(round_trip) = self.round_trip else { return Ok(None) };
+        let Some(round_trip) = self.round_trip.map(|measured| measured.max(ROUND_TRIP_MIN)) else {
+            return Ok(None);
+        };
         let (began, arrived) = self.period.get_or_insert((now, 0));
         *arrived += bytes;
         let elapsed = now.duration_since(*began);
