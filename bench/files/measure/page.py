@@ -2,12 +2,15 @@
 
 import datetime
 import os
+import pathlib
 
 from harness import machine, markdown
 
 from . import programs
 
 FIGURES = ("case", "way", "median", "smallest..largest", "runs", "CPU s: sender / receiver", "MiB: sender / receiver")
+
+CONGESTION = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 EXPLAINED = """
 - `make bench-files` writes this page. Ways run in turn, each round another one first; a ratio is the median of the
@@ -27,6 +30,10 @@ EXPLAINED = """
 - The Guide's models are those of `examples/c`, on the system's libzmq, without a high-water mark: with the Guide's own
   model 3 loses chunks.
 - rsync receives from an rsync daemon over tcp, without compression.
+- "Bare" is what the steps themselves cost here: one thread reads a file, hashes it (BLAKE3) and writes it to a tcp
+  connection; one thread of another process receives, hashes, and writes or discards (`bench/files/load/src/bare.rs`).
+  There are no frames and no credit, it cannot go on after an interruption, and only the whole is verified.
+- TCP's congestion control on this machine is above. Within a host the engine and "bare" use Reno, which does not pace.
 - Small files: {files:,} of 1 KiB, a thousand in each folder. "Nothing changed": the same command again.
 - Ten changed runs: the receiver has an earlier version of the file that differs in ten runs of 1/1024 of its size, not
   aligned to any block. Counted is the content that the server has sent.
@@ -49,6 +56,7 @@ def facts(weather):
         "memory": machine.memory(),
         "disk": markdown.disk(programs.disk()),
         "kernel": f"{os.uname().sysname} {os.uname().release.split('-')[0]}",
+        "TCP congestion control": CONGESTION.read_text(encoding="utf-8").strip(),
         "system": machine.system(),
         "ours": f"Pinnace, commit {machine.commit() or 'unknown'}",
         "rsync": rsync[2] if len(rsync) > 2 else None,

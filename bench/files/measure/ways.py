@@ -66,6 +66,17 @@ class Ways:
                 Service(argv, f"tcp://{address}", ends_by_signal=True),
             )
 
+    def bare(self, source, to=None):
+        """The steps of a verified copy over tcp, without a protocol."""
+        address, load = local(), self.built["load"]
+        found = self.transfer(
+            [load, "bare-receive", address, *([to] if to else [])],
+            Service([load, "bare-send", address, source], f"tcp://{address}", ends_by_signal=False),
+        )
+        if found["receiver"]["digest"] != found["sender"]["digest"]:
+            raise Failed("the digests differ")
+        return found
+
     def cp(self, source, to):
         return self.transfer(["cp", "-r", source, to])
 
