@@ -454,4 +454,18 @@ mod tests {
         assert_eq!(peer_process(&stream), None);
         assert_eq!(peer_process(&std::fs::File::open("/dev/null").unwrap()), None);
     }
+
+    #[test]
+    fn a_connection_within_the_host_does_not_pace() {
+        // ::1 may be missing; what is mapped is never.
+        for at in ["127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
+            let Ok(listener) = TcpListener::bind(at) else { continue };
+            let connected = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let accepted = listener.accept().unwrap().0;
+            for fd in [OwnedFd::from(connected), OwnedFd::from(accepted)] {
+                tune_tcp(&fd, &Setup::default()).unwrap();
+                assert_eq!(sockopt::tcp_congestion(&fd).unwrap(), LOCAL_CONGESTION, "{at}");
+            }
+        }
+    }
 }

@@ -250,9 +250,8 @@ impl Fetch {
     /// Asks for files once there are `least` names.
     fn ask_names(&mut self, asks: &mut Asks, least: usize) {
         while !self.names.is_empty() && (self.names.len() >= least || self.names_bytes >= NAMES_BYTES_MAX) {
-            let rest = self.names.split_off(self.names.len().min(NAMES_MAX));
-            let names = std::mem::replace(&mut self.names, rest);
-            self.names_bytes = self.names.iter().map(Vec::len).sum();
+            let names: Vec<Vec<u8>> = self.names.drain(..self.names.len().min(NAMES_MAX)).collect();
+            self.names_bytes -= names.iter().map(Vec::len).sum::<usize>();
             self.ask(asks, Request { names, ..Request::new(0, Mode::Fetch, &self.path.clone()) });
         }
     }

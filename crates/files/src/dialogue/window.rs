@@ -130,16 +130,23 @@ mod tests {
         assert!(limited < 1.05 * WINDOW as f64 / long.as_secs_f64(), "{limited}");
     }
 
-    #[test]
-    fn a_short_link_needs_no_larger_window() {
-        let mut window = Window::new(64 << 20, 1 << 20);
+    /// What a window grows to within a host, if content arrives at this rate.
+    fn within_host(bytes_per_ms: u64) -> u64 {
+        let mut window = Window::new(64 << 20, 1 << 18);
         window.set_round_trip(Duration::from_micros(100));
         window.first();
         let began = Instant::now();
         for step in 1..1000 {
-            let now = began + Duration::from_micros(100 * step);
-            assert_eq!(window.receive(1 << 18, now), Ok(None));
-            window.give_back(1 << 18);
+            window.receive(bytes_per_ms, began + Duration::from_millis(step)).unwrap();
+            window.give_back(bytes_per_ms);
         }
+        window.window
+    }
+
+    #[test]
+    fn within_a_host_only_a_fast_sender_gets_a_larger_window() {
+        assert_eq!(within_host(1 << 18), WINDOW);
+        let fast = within_host(1 << 21);
+        assert!((8 << 20..=10 << 20).contains(&fast), "{fast}");
     }
 }
