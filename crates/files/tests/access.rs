@@ -67,7 +67,7 @@ fn users_have_keys() {
     // A key that is not known; the wrong key of the server; no key at all.
     let refused = |with: &dyn Fn(ClientBuilder) -> ClientBuilder| {
         let stranger = client(&server, |client| with(client).patience(SHORT));
-        assert!(matches!(fetch(&stranger, "/open/file"), Err(Error::NoServer(_))));
+        assert!(matches!(fetch(&stranger, "/open/file"), Err(Error::Refused(_))));
     };
     refused(&|client| client.curve(&mallory, &own.public));
     refused(&|client| client.curve(&alice, &mallory.public));
@@ -96,7 +96,7 @@ fn users_have_passwords() {
     assert_eq!(fetch(&user("bob", "two"), "/secret/file").unwrap(), [Code::Denied]);
     assert_eq!(fetch(&user("bob", "two"), "/open/file").unwrap(), []);
     for (name, password) in [("alice", "two"), ("alice", ""), ("carol", "one")] {
-        assert!(matches!(fetch(&user(name, password), "/open/file"), Err(Error::NoServer(_))), "{name}");
+        assert!(matches!(fetch(&user(name, password), "/open/file"), Err(Error::Refused(_))), "{name}");
     }
 }
 

@@ -17,8 +17,13 @@ const SENT: usize = 16;
 /// How often a frame is tried again for which the connection has no room.
 const RETRY: Duration = Duration::from_millis(2);
 
+/// The names of events of failed handshakes begin with this.
+const FAILED: &str = "handshake_failed";
+
 /// What the threads of the socket and of the dialogue share.
 pub struct Shared {
+    /// None in a simulation.
+    socket: Option<Socket>,
     pub outbox: Outbox,
     received: Mutex<ReceivedFrames>,
     received_max: usize,
@@ -44,9 +49,22 @@ pub enum Received {
 
 impl Shared {
     /// `received_max`: the most octets that wait for the dialogue.
-    pub fn new(received_max: usize, dialogue: Arc<Doorbell>, connection: Arc<Doorbell>) -> Shared {
+    pub fn new(
+        received_max: usize,
+        dialogue: Arc<Doorbell>,
+        connection: Arc<Doorbell>,
+        socket: Option<Socket>,
+    ) -> Shared {
         let (outbox, received) = Default::default();
-        Shared { outbox, received, received_max, dialogue, connection }
+        Shared { socket, outbox, received, received_max, dialogue, connection }
+    }
+
+    /// Whether the server has ended a handshake: it expects another key, password or mechanism.
+    pub fn has_failed_handshakes(&self) -> bool {
+        let stats = self.socket.and_then(|socket| socket.stats().ok());
+        stats.is_some_and(|stats| {
+            stats.events.iter().any(|(name, count)| count > 0 && name.starts_with(FAILED))
+        })
     }
 
     fn received(&self) -> MutexGuard<'_, ReceivedFrames> {

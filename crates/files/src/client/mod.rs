@@ -159,7 +159,8 @@ impl ClientBuilder {
         let slots = (loops.0.slot(), loops.1.slot());
         slots.1.interest().add(PollTarget::Socket(socket), ())?;
         let received_max = 2 * settings.limits.window_max as usize + RECEIVED_BEYOND;
-        let shared = Arc::new(Shared::new(received_max, slots.0.doorbell(), slots.1.doorbell()));
+        let doorbells = (slots.0.doorbell(), slots.1.doorbell());
+        let shared = Arc::new(Shared::new(received_max, doorbells.0, doorbells.1, Some(socket)));
         let connection = slots.1.run(Connection::new(socket, shared.clone()));
         let task = slots.0.run(ClientTask::new(shared, &endpoint, settings));
         Ok(Client {

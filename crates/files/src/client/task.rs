@@ -26,6 +26,7 @@ const COMPLAINTS_MAX: u32 = 3;
 
 /// Why a client with a domain does not use a server.
 const NO_DOMAIN: &str = "it has no domain";
+const NOT_ADMITTED: &str = "the handshake fails; it expects another key, password or mechanism";
 
 /// What the client's thread is told.
 pub enum Command {
@@ -352,6 +353,7 @@ impl Task for ClientTask {
         if until.is_some_and(|until| clock::now() >= until) {
             let failure = match self.complaint.take() {
                 Some(complaint) => Failure::Protocol(complaint),
+                None if self.connection.has_failed_handshakes() => Failure::Refused(NOT_ADMITTED.to_owned()),
                 None => Failure::NoServer(self.endpoint.clone()),
             };
             // Those that were lost are not answered any more.

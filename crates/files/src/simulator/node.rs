@@ -43,7 +43,7 @@ const RECEIVED_MAX: usize = 64 << 20;
 
 impl ClientLife {
     pub fn new(settings: Settings) -> ClientLife {
-        let shared = Arc::new(Shared::new(RECEIVED_MAX, Arc::default(), Arc::default()));
+        let shared = Arc::new(Shared::new(RECEIVED_MAX, Arc::default(), Arc::default(), None));
         let task = ClientTask::new(shared.clone(), "simulated", settings);
         ClientLife { task, shared, transfer: None, last: 0 }
     }
