@@ -10,7 +10,7 @@ use pinnace_engine::Body;
 use pinnace_stream::{Pacer, SenderCredit};
 
 use super::changes::Wake;
-use super::job::{Job, Step};
+use super::job::{CHUNK_BYTES, Job, Step};
 use super::mounts::Mounts;
 use super::push::Pushes;
 use crate::clock;
@@ -27,6 +27,9 @@ const CREDIT_MAX: u64 = 64 << 20;
 pub trait Outlet {
     /// Error: there is no room for the frame now, which is returned.
     fn send(&self, frame: Body) -> Result<(), Body>;
+
+    /// Whether there is room for so many octets now.
+    fn has_room(&self, octets: usize) -> bool;
 }
 
 /// What a turn has come to.
@@ -158,7 +161,7 @@ impl Provider {
 
     /// Sends what waits, and then one chunk.
     pub fn turn(&mut self, outlet: &impl Outlet) -> Turn {
-        if !self.flush(outlet) {
+        if !self.flush(outlet) || !outlet.has_room(CHUNK_BYTES as usize) {
             return Turn::Blocked;
         }
         self.credit.grant(self.granted);

@@ -192,6 +192,7 @@ impl ServerBuilder {
             runnable: Mutex::default(),
             wake: Condvar::new(),
             outgoing: Mutex::default(),
+            waiting: Arc::default(),
             doorbell: slot.doorbell(),
             sent: AtomicU64::new(0),
         });

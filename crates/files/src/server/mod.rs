@@ -7,8 +7,8 @@ mod builder;
 pub(crate) mod session;
 mod watch;
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -32,10 +32,12 @@ const FRAME_MAX: u64 = 2 << 20;
 const INBOX_MAX: usize = 32 << 20;
 /// Frames that a session handles in one turn.
 const FRAMES: usize = 64;
-/// The most octets of frames that wait to be written to a client which ignores its own credit.
-const UNSENT_MAX: u64 = 128 << 20;
-/// How often a connection is tried again that had no room.
-const RETRY: Duration = Duration::from_millis(2);
+/// The most octets of frames that wait to be written to a client, beside those that the kernel has taken. One frame
+/// may exceed it.
+const UNSENT_MAX: u64 = 1 << 20;
+/// When a connection without room is tried again: the first time, and the longest pause after several.
+const RETRY: Duration = Duration::from_micros(500);
+const RETRY_MAX: Duration = Duration::from_millis(50);
 /// Frames that are received, and those that are sent, in one turn of the loop.
 const TURN: usize = 256;
 const SENT: usize = 16;
@@ -96,8 +98,9 @@ struct Core {
     sessions: Mutex<HashMap<Vec<u8>, Arc<Peer>>>,
     runnable: Mutex<Runnable>,
     wake: Condvar,
-    /// Clients with frames to be sent.
+    /// Clients with frames to be sent, and the octets of all their frames.
     outgoing: Mutex<Vec<Arc<Peer>>>,
+    waiting: Arc<AtomicUsize>,
     doorbell: Arc<Doorbell>,
     /// Octets of content sent to all clients.
     sent: AtomicU64,
@@ -246,7 +249,8 @@ impl Core {
                 let user = user.map(|user| String::from_utf8_lossy(user).into_owned());
                 let session = Session::new(self.waker_of(peer), self.access.clone(), user, self.part_age);
                 let session = Mutex::new(session);
-                Peer { id: id.clone(), inbox: Mutex::default(), session, outbox: Outbox::default() }
+                let outbox = Outbox::one_of(&self.waiting);
+                Peer { id: id.clone(), inbox: Mutex::default(), session, outbox }
             })
         });
         let client = client.clone();
@@ -270,31 +274,50 @@ impl Core {
 struct Receiver {
     core: Arc<Core>,
     /// Clients with frames to be sent, which take turns.
-    outgoing: VecDeque<Arc<Peer>>,
-    /// Clients whose connection has no room, and when they are tried again.
-    blocked: Vec<Arc<Peer>>,
-    retry_at: Option<Instant>,
+    outgoing: VecDeque<Sending>,
+    /// Clients whose connection has no room, by the time when they are tried again; the number tells those of the same
+    /// time apart.
+    blocked: BTreeMap<(Instant, u64), Sending>,
+    last_blocked: u64,
+}
+
+/// A client to send to, and the pause if its connection has no room.
+struct Sending {
+    client: Arc<Peer>,
+    pause: Duration,
 }
 
 impl Receiver {
     fn new(core: Arc<Core>) -> Receiver {
-        let (outgoing, blocked, retry_at) = Default::default();
-        Receiver { core, outgoing, blocked, retry_at }
+        let (outgoing, blocked, last_blocked) = Default::default();
+        Receiver { core, outgoing, blocked, last_blocked }
     }
 
     /// Sends the next frame of a client.
-    fn send_next(&mut self, client: Arc<Peer>) {
+    fn send_next(&mut self, Sending { client, pause }: Sending) {
         let Some(frame) = client.outbox.pop() else { return };
-        let is_sent = self.core.send(&client.id, &frame);
-        if !is_sent {
+        if !self.core.send(&client.id, &frame) {
             client.outbox.put_back(frame);
-            self.blocked.push(client);
+            self.last_blocked += 1;
+            let next = Sending { client, pause: (2 * pause).min(RETRY_MAX) };
+            self.blocked.insert((Instant::now() + pause, self.last_blocked), next);
             return;
         }
         if client.outbox.is_freed() {
             self.core.schedule(client.clone());
         }
-        self.outgoing.push_back(client);
+        self.outgoing.push_back(Sending { client, pause: RETRY });
+    }
+
+    /// Tries those again whose pause is over.
+    fn retry(&mut self) {
+        if self.blocked.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some(due) = self.blocked.first_entry().filter(|due| due.key().0 <= now) {
+            self.outgoing.push_back(due.remove());
+        }
     }
 }
 
@@ -324,21 +347,15 @@ impl Task for Receiver {
     fn on_command(&mut self, (): ()) {}
 
     fn work(&mut self) -> Next {
-        self.outgoing.extend(std::mem::take(&mut *lock(&self.core.outgoing)));
-        let now = Instant::now();
-        if self.retry_at.is_some_and(|at| now >= at) {
-            self.retry_at = None;
-            self.outgoing.extend(self.blocked.drain(..));
-        }
+        let told = std::mem::take(&mut *lock(&self.core.outgoing));
+        self.outgoing.extend(told.into_iter().map(|client| Sending { client, pause: RETRY }));
+        self.retry();
         for _ in 0..SENT {
             let Some(client) = self.outgoing.pop_front() else { break };
             self.send_next(client);
         }
-        if !self.blocked.is_empty() {
-            self.retry_at.get_or_insert(now + RETRY);
-        }
         match self.outgoing.is_empty() {
-            true => Next::Wait(self.retry_at),
+            true => Next::Wait(self.blocked.keys().next().map(|(at, _)| *at)),
             false => Next::Now,
         }
     }
