@@ -84,6 +84,8 @@ fn exit_codes_say_why() {
     let done = get(&endpoint, "/none", "20000").expect(1);
     assert!(done.err.contains("pinnace: /none: No such file or directory"), "{done:?}");
     assert!(done.err.ends_with("pinnace: 1 file failed\n"), "{done:?}");
+    let below = run(&["files", "get", "-s", &endpoint, "/a", &folder.text("none/below")], b"").expect(1);
+    assert!(below.err.contains(&format!("/a: {}: No such file", folder.text("none"))), "{below:?}");
     assert!(get(&folder.ipc("nobody"), "/a", "300").expect(3).err.contains("no server answers at ipc://"));
     get("carrier://pigeon", "/a", "300").expect(2);
     run(&["files", "get", "-s", &endpoint, "/", "--exclude", "["], b"").expect(1);

@@ -36,7 +36,9 @@ impl Place {
                 (parent.unwrap_or(Path::new(".")), TreePath::parse(name.as_bytes())?)
             }
         };
-        Ok(Place::At { folder: Arc::new(DiskFolder::open(directory)?), path })
+        // The report names the virtual path; what is missing is here.
+        let here = |error: FileError| FileError::new(error.code, format!("{}: {error}", directory.display()));
+        Ok(Place::At { folder: Arc::new(DiskFolder::open(directory).map_err(here)?), path })
     }
 
     /// The same place by the rules of a transfer.
