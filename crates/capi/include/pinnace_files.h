@@ -146,8 +146,8 @@ pinnace_files_transfer_t *pinnace_files_list(pinnace_files_client_t *client, con
 /* Fetches, and discards what arrives once it is verified. */
 pinnace_files_transfer_t *pinnace_files_discard(pinnace_files_client_t *client, const char *path);
 
-/* Kinds of events, and the members that they set. A path is a virtual one; of a small file, its name below the path of
- * the transfer. */
+/* Kinds of events, and the members that they set. A path is a virtual one; of LISTED, a name below the path of the
+ * transfer. */
 #define PINNACE_FILES_LISTED 1   /* a name, in a listing: path, bytes, type, mode, mtime_ns, other */
 #define PINNACE_FILES_BEGUN 2    /* a file begins that is not sent in one piece: path, bytes */
 #define PINNACE_FILES_PROGRESS 3 /* so many more octets are written, or of an upload sent: bytes */

@@ -241,7 +241,7 @@ impl Fetch {
                     self.names.push(entry.name.to_vec());
                 }
                 Ok((Some(wanted), _)) => self.ask_for(asks, wanted),
-                Err(error) => self.reporter.fail(entry.name, error),
+                Err(error) => self.reporter.fail(&self.arrivals.filename_of(entry.name), error),
             }
         }
         Ok(())
@@ -261,12 +261,13 @@ impl Fetch {
         let keep = |name: &[u8], result| results.push((name.to_vec(), result));
         let outcome = self.arrivals.write_pack(reply.burger.chunk, reply.headers.extra, keep);
         for (name, result) in results {
+            let filename = self.arrivals.filename_of(&name);
             match result {
                 Ok((size, digest)) => {
                     bytes += size;
-                    self.finished(&name, size, digest);
+                    self.finished(&filename, size, digest);
                 }
-                Err(error) => self.reporter.fail(&name, error),
+                Err(error) => self.reporter.fail(&filename, error),
             }
         }
         self.reporter.tell(Event::Progress { bytes });
@@ -303,16 +304,15 @@ impl Fetch {
     /// Nothing is on its way: makes the further names of files, and asks for those that must be fetched. True: there
     /// are some.
     fn make_links(&mut self, asks: &mut Asks) -> bool {
-        let (reporter, path, is_dry) = (&self.reporter, self.path.clone(), self.is_dry);
-        let filename = |name: &[u8]| shown(&[path.strip_suffix(b"/").unwrap_or(&path), b"/", name].concat());
+        let (reporter, is_dry) = (&self.reporter, self.is_dry);
         let wanted = self.arrivals.make_links(|path, first| {
             reporter.tell(match is_dry {
-                true => Event::Planned { path: filename(path), removal: false },
-                false => Event::Linked { path: filename(path), first: filename(first) },
+                true => Event::Planned { path: shown(path), removal: false },
+                false => Event::Linked { path: shown(path), first: shown(first) },
             });
         });
         if is_dry {
-            wanted.iter().for_each(|path| self.plan(filename(path.as_bytes()).as_bytes(), false));
+            wanted.iter().for_each(|path| self.plan(&self.arrivals.filename_of(path.as_bytes()), false));
             return false;
         }
         self.names.extend(wanted.into_iter().map(|path| path.as_bytes().to_vec()));

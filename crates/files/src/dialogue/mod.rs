@@ -44,7 +44,7 @@ use crate::error::FileError;
 use crate::transfer::digest::Digest;
 use listing::Listed;
 
-/// What happens during a transfer.
+/// What happens during a transfer. A path is a virtual one; of [`Event::Listed`], a name below the transfer's path.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {

@@ -115,7 +115,7 @@ impl Arrivals {
 
     /// The sender's path of a name below the request's path.
     pub fn filename_of(&self, name: &[u8]) -> Vec<u8> {
-        [&self.path, &b"/"[..], name].concat()
+        joined(&self.path, name)
     }
 
     /// A file begins. Errors: its path is not below the request's; those of its place.
@@ -162,9 +162,9 @@ impl Arrivals {
 
     /// The listing is complete. Reports each path that is removed here, as the source's.
     pub fn end_listing(&mut self, mut removed: impl FnMut(&[u8])) -> Result<(), FileError> {
-        let base = self.path.clone();
-        let report = |path: &TreePath| removed(&[&base, &b"/"[..], path.as_bytes()].concat());
-        self.tree.as_mut().map_or(Ok(()), |tree| tree.end_listing(report))
+        let Arrivals { path: base, tree, .. } = self;
+        let report = |path: &TreePath| removed(&joined(base, path.as_bytes()));
+        tree.as_mut().map_or(Ok(()), |tree| tree.end_listing(report))
     }
 
     /// The source has removed a path. Returns true if it is removed here too.
@@ -179,16 +179,21 @@ impl Arrivals {
         self.tree()?.rename(&from, &to)
     }
 
-    /// Makes the further names of files, and reports each: its path, and the file's first one. Returns the names that
-    /// are to be fetched.
+    /// Makes the further names of files, and reports each: its path at the sender, and the file's first one. Returns
+    /// the names that are to be fetched.
     pub fn make_links(&mut self, mut report: impl FnMut(&[u8], &[u8])) -> Vec<TreePath> {
-        let links = |link: &LaterName| report(link.path.as_bytes(), link.first.as_bytes());
-        self.tree.as_mut().map_or(Vec::new(), |tree| tree.make_links(links))
+        let Arrivals { path: base, tree, .. } = self;
+        let links = |link: &LaterName| {
+            report(&joined(base, link.path.as_bytes()), &joined(base, link.first.as_bytes()))
+        };
+        tree.as_mut().map_or(Vec::new(), |tree| tree.make_links(links))
     }
 
     /// Sets the attributes of directories, and reports failures.
     pub fn set_directories(&mut self, mut report: impl FnMut(&[u8], FileError)) {
-        self.tree.iter_mut().for_each(|tree| tree.finish(|path, error| report(path.as_bytes(), error)));
+        let Arrivals { path: base, tree, .. } = self;
+        tree.iter_mut()
+            .for_each(|tree| tree.finish(|path, error| report(&joined(base, path.as_bytes()), error)));
     }
 
     /// The size of a file that arrives. None: it has not begun, or has failed.
@@ -388,6 +393,14 @@ impl Arrivals {
     /// Octets that are not settled.
     pub fn unsettled(&self) -> u64 {
         self.current.values().map(|current| current.file.unrecorded()).sum()
+    }
+}
+
+/// The sender's path of a name below another one; of no name, that one.
+fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
+    match name.is_empty() {
+        true => path.to_vec(),
+        false => [path, b"/", name].concat(),
     }
 }
 
