@@ -4,12 +4,12 @@ import enum
 import os
 import threading
 from collections.abc import AsyncIterator, Iterator
-from types import TracebackType
 from typing import NamedTuple, Optional, Union
 
 from ._aio import Loops
 from ._files_library import EventStruct, FailureStruct, ReportStruct
 from ._library import Error, TimedOut, checked, error_of, last_error, lib
+from ._owner import Owner
 from ._waiting import in_slices
 
 
@@ -147,13 +147,14 @@ _EVENTS = [
 ]
 
 
-class Transfer:
+class Transfer(Owner):
     """A transfer that is under way. Any thread may call it. A `with` statement closes it at its end.
 
     Iterating over it, by `for` and by `async for`, takes its events."""
 
+    _release_in_c = lib.pinnace_files_transfer_close
+
     def __init__(self, handle: Optional[int]) -> None:
-        self._handle: Optional[int] = None
         if handle is None:
             raise last_error()
         self._handle = handle
@@ -241,25 +242,7 @@ class Transfer:
         # Another thread that waits for an event gets one, and leaves.
         lib.pinnace_files_transfer_cancel(handle)
         with self._taking:
-            handle, self._handle = self._handle, None
-            if handle is not None:
-                checked(lib.pinnace_files_transfer_close(handle))
-
-    def __enter__(self) -> "Transfer":
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            lib.pinnace_files_transfer_close(handle)
+            super().close()
 
 
 class _Events(AsyncIterator[Event]):

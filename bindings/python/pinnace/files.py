@@ -12,7 +12,7 @@ import ctypes
 import enum
 import errno
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import NamedTuple, Optional, Union
 
 from . import _files_library as _files_library  # declares the functions
@@ -23,6 +23,7 @@ from ._files_transfer import (
 )
 from ._library import checked, in_c, last_error, lib
 from ._options import FilePath, Seconds, add_key, in_c_terms, path_in_c
+from ._owner import Owner
 
 __all__ = ["ANYBODY", "Aborted", "Begun", "Client", "Current", "Deletion", "Ended", "Event", "Existing", "Failed",
            "FileType", "Finished", "Grant", "Linked", "Listed", "Moved", "Pattern", "Planned", "Progress", "Removed",
@@ -47,7 +48,7 @@ class Grant(NamedTuple):
     right: Right
 
 
-class Server:
+class Server(Owner):
     """A server. Times are seconds, or timedeltas. `folders` and `writable` map virtual paths such as "/data" to folders
     of this host; clients may upload to the latter. `bind` is one endpoint or several.
 
@@ -60,6 +61,8 @@ class Server:
     wait for a client (0: no limit). None is the library's default. `more` has options by their names in
     pinnace_files.h, as text.
     """
+
+    _release_in_c = lib.pinnace_files_server_close
 
     def __init__(
         self,
@@ -79,7 +82,6 @@ class Server:
         high_water_mark: Optional[int] = None,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._handle: Optional[int] = None
         options = lib.pinnace_files_server_options_new()
         if options is None:
             raise last_error()
@@ -128,27 +130,12 @@ class Server:
         return number.value
 
     def close(self) -> None:
-        """Ends the server."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            checked(lib.pinnace_files_server_close(handle))
-
-    def __enter__(self) -> "Server":
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        self.close()
+        """Ends the server, once its threads have written or read what they are at."""
+        super().close()
 
 
-class Client:
+
+class Client(Owner):
     """A connection to the server at an endpoint, made in the background. Times are seconds, or timedeltas.
 
     `cert` and `server_cert`, paths of certificates (`pinnace keygen`), encrypt the connection to the server with that
@@ -160,6 +147,8 @@ class Client:
 
     Any thread may call it. A `with` statement closes it at its end; transfers keep the connection.
     """
+
+    _release_in_c = lib.pinnace_files_client_close
 
     def __init__(
         self,
@@ -178,7 +167,6 @@ class Client:
         high_water_mark: Optional[int] = None,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._handle: Optional[int] = None
         if (cert is None) != (server_cert is None):
             raise ValueError("cert and server_cert belong together")
         options = lib.pinnace_files_client_options_new(in_c(endpoint))
@@ -227,20 +215,4 @@ class Client:
 
     def close(self) -> None:
         """Releases the client. The connection ends with its last transfer."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            checked(lib.pinnace_files_client_close(handle))
-
-    def __enter__(self) -> "Client":
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        self.close()
+        super().close()
