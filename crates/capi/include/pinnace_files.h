@@ -108,7 +108,8 @@ int pinnace_files_client_options_destroy(pinnace_files_client_options_t *options
 
 /* Connects in the background: transfers tell if no server answers. EINVAL: the endpoint; or keys and a password. */
 pinnace_files_client_t *pinnace_files_client_connect(const pinnace_files_client_options_t *options);
-/* Releases the client. Its transfers go on until they are over or closed; the connection ends with the last of them. */
+/* Releases the client. Its transfers go on until they are over or closed; the connection ends with the last of them,
+ * which takes up to 0.1 s if the server does not read, or is not there. */
 int pinnace_files_client_close(pinnace_files_client_t *client);
 
 /* Rules of transfers; they serve for any number of transfers. Each is set as text; those without a default are 0 or 1

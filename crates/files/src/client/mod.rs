@@ -40,7 +40,8 @@ use task::{ClientTask, Command, Offer, Settings};
 /// The most octets of frames that wait for the dialogue, beside twice the largest window.
 const RECEIVED_BEYOND: usize = 8 << 20;
 
-/// A connection to a server.
+/// A connection to a server. It ends when this and its transfers are dropped; that takes up to 0.1 s if the server does
+/// not read, or is not there.
 pub struct Client {
     dialogue: Arc<Dialogue>,
     part_age: Duration,
