@@ -121,7 +121,7 @@ class Server(Owner):
         return list(self._endpoints)
 
     def _read_endpoints(self) -> list[str]:
-        """They are read before another thread can close the server: then their texts are freed."""
+        """Called while no other thread can close the server, which frees their texts."""
         found: list[str] = []
         while (endpoint := lib.pinnace_files_server_endpoint(self._handle, len(found))) is not None:
             found.append(endpoint.decode())
@@ -137,7 +137,7 @@ class Server(Owner):
         return number.value
 
     def close(self) -> None:
-        """Ends the server, once its threads have written or read what they are at."""
+        """Ends the server, and returns when its threads have ended."""
         super().close()
 
 
