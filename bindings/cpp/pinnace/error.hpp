@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <system_error>
 
@@ -40,6 +41,14 @@ template <typename Returned> Returned checked(Returned returned, bool failed) {
 }
 
 inline int checked(int returned) { return checked(returned, returned < 0); }
+
+/* A text or path for C. Throws Error (EINVAL) for one with a NUL, at which C would cut it off. */
+inline const char *c_text(const std::string &text) {
+    if (text.find('\0') != std::string::npos)
+        throw Error(EINVAL, "a text or path has a NUL");
+    return text.c_str();
+}
+inline const char *c_text(const std::filesystem::path &path) { return c_text(path.native()); }
 
 /* Like checked, but stores the error in `error`. Returns true on success. */
 inline bool noted(bool failed, std::error_code &error) noexcept {

@@ -10,8 +10,9 @@
  *         if (event.kind == files::EventKind::finished)
  *             std::cout << event.path << '\n';
  *
- * Errors are thrown as pinnace::Error. All objects may be called from any thread, but one thread at a time takes the
- * events of a transfer. Virtual paths are UTF-8. */
+ * Errors are thrown as pinnace::Error: EINVAL for a text or path with a NUL, and those of pinnace_files.h. All objects
+ * may be called from any thread until they are moved or destroyed, but one thread at a time takes the events of a
+ * transfer, or waits for it. Virtual paths are UTF-8; paths of this host are any bytes. */
 
 #ifndef PINNACE_FILES_HPP
 #define PINNACE_FILES_HPP
@@ -40,26 +41,25 @@ class Server {
   public:
     explicit Server(const ServerOptions &options) : handle_(pinnace_files_server_start(options.handle())) {
         detail::checked(handle_.get(), handle_ == nullptr);
-    }
-    /* Where it listens, with the ports that the system chose. */
-    std::vector<std::string> endpoints() const {
-        std::vector<std::string> all;
         const char *found;
-        while ((found = pinnace_files_server_endpoint(handle_.get(), all.size())) != nullptr)
-            all.emplace_back(found);
+        while ((found = pinnace_files_server_endpoint(handle_.get(), endpoints_.size())) != nullptr)
+            endpoints_.emplace_back(found);
         detail::checked(errno == ENOENT ? 0 : -1);
-        return all;
     }
+    /* Where it listens, with the ports that the system chose, in the order of `bind`. */
+    std::vector<std::string> endpoints() const { return endpoints_; }
     /* Octets of content that were sent to all clients. */
     std::uint64_t sent_bytes() const {
         std::uint64_t bytes = 0;
         detail::checked(pinnace_files_server_sent(handle_.get(), &bytes));
         return bytes;
     }
-    void close() noexcept { handle_.reset(); }
+    /* Ends it. Calls of other threads fail with EFAULT from then on. */
+    void close() noexcept { pinnace_files_server_close(handle_.get()); }
 
   private:
     detail::Handle<pinnace_files_server_t, pinnace_files_server_close> handle_;
+    std::vector<std::string> endpoints_;
 };
 
 enum class EventKind {
@@ -172,8 +172,10 @@ class Transfer {
         Report report{told.files, told.bytes, {}};
         pinnace_files_failure_t found{};
         found.size = sizeof found;
-        while (pinnace_files_transfer_failure(handle_.get(), report.failed.size(), &found) == 0)
+        while (report.failed.size() < told.failed) {
+            detail::checked(pinnace_files_transfer_failure(handle_.get(), report.failed.size(), &found));
             report.failed.push_back({found.path, std::error_code(found.error, std::generic_category()), found.text});
+        }
         return report;
     }
 
@@ -231,23 +233,24 @@ class Client {
     /* Begins to fetch a file, or a directory with all below it. With a slash at the end of `path`, the directory's
      * content goes to `to`; without, the directory goes into `to` by its name. */
     Transfer get(const std::string &path, const std::filesystem::path &to, const Rules &rules = {}) {
-        return Transfer(pinnace_files_get(handle_.get(), path.c_str(), to.c_str(), rules.handle()));
+        return Transfer(pinnace_files_get(handle_.get(), detail::c_text(path), detail::c_text(to), rules.handle()));
     }
     /* Begins to upload in the same way. */
     Transfer put(const std::filesystem::path &from, const std::string &path, const Rules &rules = {}) {
-        return Transfer(pinnace_files_put(handle_.get(), from.c_str(), path.c_str(), rules.handle()));
+        return Transfer(pinnace_files_put(handle_.get(), detail::c_text(from), detail::c_text(path), rules.handle()));
     }
     /* Fetches a directory, and then what changes in it, until the transfer is cancelled. */
     Transfer follow(const std::string &path, const std::filesystem::path &to, const Rules &rules = {}) {
-        return Transfer(pinnace_files_follow(handle_.get(), path.c_str(), to.c_str(), rules.handle()));
+        return Transfer(pinnace_files_follow(handle_.get(), detail::c_text(path), detail::c_text(to), rules.handle()));
     }
     /* Lists the names below a path. */
-    Transfer list(const std::string &path) { return Transfer(pinnace_files_list(handle_.get(), path.c_str())); }
+    Transfer list(const std::string &path) { return Transfer(pinnace_files_list(handle_.get(), detail::c_text(path))); }
     /* Fetches, and discards what arrives once it is verified. */
     Transfer discard(const std::string &path) {
-        return Transfer(pinnace_files_discard(handle_.get(), path.c_str()));
+        return Transfer(pinnace_files_discard(handle_.get(), detail::c_text(path)));
     }
-    void close() noexcept { handle_.reset(); }
+    /* Releases it, and transfers go on. Calls of other threads fail with EFAULT from then on. */
+    void close() noexcept { pinnace_files_client_close(handle_.get()); }
 
   private:
     detail::Handle<pinnace_files_client_t, pinnace_files_client_close> handle_;

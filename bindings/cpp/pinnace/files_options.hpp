@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,7 +41,7 @@ class ServerOptions {
 
     /* Sets an option by its name and as text, like pinnace_files_server_options_set. */
     ServerOptions &set(const std::string &key, const std::string &value) {
-        detail::checked(pinnace_files_server_options_set(handle_.get(), key.c_str(), value.c_str()));
+        detail::checked(pinnace_files_server_options_set(handle_.get(), detail::c_text(key), detail::c_text(value)));
         return *this;
     }
     /* Serves a folder of this host below a virtual path such as "/data". */
@@ -52,16 +53,16 @@ class ServerOptions {
         return add(alias, path, 1);
     }
     ServerOptions &bind(const std::string &endpoint) {
-        detail::checked(pinnace_files_server_options_bind(handle_.get(), endpoint.c_str()));
+        detail::checked(pinnace_files_server_options_bind(handle_.get(), detail::c_text(endpoint)));
         return *this;
     }
-    /* How many threads read files. */
+    /* How many threads read files, 1 to 1024. */
     ServerOptions &workers(unsigned count) { return set("workers", std::to_string(count)); }
     /* Serves only clients that name the same domain. */
     ServerOptions &domain(const std::string &name) { return set("domain", name); }
-    /* A file that is followed is sent when its writer closes it, or was idle for so long. */
+    /* A followed file is sent when its writer closes it, or has not written for this time. */
     ServerOptions &quiet(Millis time) { return set("quiet_ms", std::to_string(time.count())); }
-    /* How often folders are listed again that cannot be watched. */
+    /* How often a followed folder that the system cannot watch is listed again, at least 10 ms. */
     ServerOptions &rescan(Millis time) { return set("rescan_ms", std::to_string(time.count())); }
     /* How long the parts of uploads that ended early are kept. */
     ServerOptions &part_age(Millis time) { return set("part_age_ms", std::to_string(time.count())); }
@@ -75,27 +76,29 @@ class ServerOptions {
         return *this;
     }
     ServerOptions &cert(const std::filesystem::path &file) {
-        detail::checked(pinnace_files_server_options_cert(handle_.get(), file.c_str()));
+        detail::checked(pinnace_files_server_options_cert(handle_.get(), detail::c_text(file)));
         return *this;
     }
-    /* Admits a user, and others only if they are added too: by a public key, 40 characters of Z85, by its certificate's
-     * file, or by a password, which is sent in clear. */
+    /* Add a user: with a public key, 40 characters of Z85 or its certificate's file, or with a password, which is sent
+     * in clear. With the first one, only clients that are users are admitted. */
     ServerOptions &user_by_key(const std::string &name, const std::string &key) {
-        detail::checked(pinnace_files_server_options_user(handle_.get(), name.c_str(), key.c_str()));
+        detail::checked(pinnace_files_server_options_user(handle_.get(), detail::c_text(name), detail::c_text(key)));
         return *this;
     }
     ServerOptions &user_by_file(const std::string &name, const std::filesystem::path &file) {
-        detail::checked(pinnace_files_server_options_user_file(handle_.get(), name.c_str(), file.c_str()));
+        detail::checked(
+            pinnace_files_server_options_user_file(handle_.get(), detail::c_text(name), detail::c_text(file)));
         return *this;
     }
     ServerOptions &user_by_password(const std::string &name, const std::string &password) {
-        detail::checked(pinnace_files_server_options_password(handle_.get(), name.c_str(), password.c_str()));
+        detail::checked(
+            pinnace_files_server_options_password(handle_.get(), detail::c_text(name), detail::c_text(password)));
         return *this;
     }
     /* Gives a user, or "*", which is anybody, a right to a virtual path and all below it. Without any grant every
-     * client may do everything. */
+     * client may do everything; with the first one, nobody has a right that was not granted. */
     ServerOptions &grant(const std::string &user, const std::string &path, Right right) {
-        detail::checked(pinnace_files_server_options_grant(handle_.get(), user.c_str(), path.c_str(),
+        detail::checked(pinnace_files_server_options_grant(handle_.get(), detail::c_text(user), detail::c_text(path),
                                                            static_cast<int>(right)));
         return *this;
     }
@@ -104,7 +107,8 @@ class ServerOptions {
 
   private:
     ServerOptions &add(const std::string &alias, const std::filesystem::path &path, int writable) {
-        detail::checked(pinnace_files_server_options_folder(handle_.get(), alias.c_str(), path.c_str(), writable));
+        detail::checked(
+            pinnace_files_server_options_folder(handle_.get(), detail::c_text(alias), detail::c_text(path), writable));
         return *this;
     }
 
@@ -115,43 +119,46 @@ class ServerOptions {
 class ClientOptions {
   public:
     explicit ClientOptions(const std::string &endpoint)
-        : handle_(pinnace_files_client_options_new(endpoint.c_str())) {
+        : handle_(pinnace_files_client_options_new(detail::c_text(endpoint))) {
         detail::checked(handle_.get(), handle_ == nullptr);
     }
 
     /* Sets an option by its name and as text, like pinnace_files_client_options_set. */
     ClientOptions &set(const std::string &key, const std::string &value) {
-        detail::checked(pinnace_files_client_options_set(handle_.get(), key.c_str(), value.c_str()));
+        detail::checked(pinnace_files_client_options_set(handle_.get(), detail::c_text(key), detail::c_text(value)));
         return *this;
     }
     /* The domain that the server has to have. */
     ClientOptions &domain(const std::string &name) { return set("domain", name); }
     /* How long the server may take to answer. */
     ClientOptions &patience(Millis time) { return set("patience_ms", std::to_string(time.count())); }
-    /* The most bytes that are under way: a link's bandwidth times its round trip. */
+    /* The most bytes that the server sends ahead, at least 1 MiB. A fast link needs its bandwidth times its round
+     * trip. */
     ClientOptions &window_max(std::uint64_t bytes) { return set("window_max", std::to_string(bytes)); }
-    /* The most octets of a chunk. */
+    /* The most bytes of a chunk, 1 to 1 MiB. */
     ClientOptions &chunk(std::uint32_t octets) { return set("chunk", std::to_string(octets)); }
-    /* The most bytes a second, in each direction; 0: no limit. */
+    /* The most bytes a second, in each direction; a chunk then has at most 64 KiB. 0: no limit. */
     ClientOptions &limit_rate(std::uint64_t bytes_per_s) { return set("limit_rate", std::to_string(bytes_per_s)); }
     /* The most frames that wait, in each direction; 0: no limit. */
     ClientOptions &high_water_mark(std::uint32_t frames) { return set("high_water_mark", std::to_string(frames)); }
     /* How long the parts of transfers that ended early are kept. */
     ClientOptions &part_age(Millis time) { return set("part_age_ms", std::to_string(time.count())); }
 
-    /* Encrypts the connection to the server with this public key: with a certificate from pinnace_cert_load and 40
-     * characters of Z85, or with files as `pinnace keygen NAME` writes them. */
+    /* Encrypt the connection. `curve` takes the client's keys from a certificate of pinnace_cert_load, and the server's
+     * public key as 40 characters of Z85; `cert` takes both from files as `pinnace keygen NAME` writes them. */
     ClientOptions &curve(void *certificate, const std::string &server_key) {
-        detail::checked(pinnace_files_client_options_curve(handle_.get(), certificate, server_key.c_str()));
+        detail::checked(pinnace_files_client_options_curve(handle_.get(), certificate, detail::c_text(server_key)));
         return *this;
     }
     ClientOptions &cert(const std::filesystem::path &file, const std::filesystem::path &server_file) {
-        detail::checked(pinnace_files_client_options_cert(handle_.get(), file.c_str(), server_file.c_str()));
+        detail::checked(
+            pinnace_files_client_options_cert(handle_.get(), detail::c_text(file), detail::c_text(server_file)));
         return *this;
     }
-    /* Gives a user's name and password, which are sent in clear. */
+    /* Gives a user's name and password, which are sent in clear: not together with keys. */
     ClientOptions &password(const std::string &user, const std::string &password) {
-        detail::checked(pinnace_files_client_options_password(handle_.get(), user.c_str(), password.c_str()));
+        detail::checked(
+            pinnace_files_client_options_password(handle_.get(), detail::c_text(user), detail::c_text(password)));
         return *this;
     }
 
@@ -161,8 +168,8 @@ class ClientOptions {
     detail::Handle<pinnace_files_client_options_t, pinnace_files_client_options_destroy> handle_;
 };
 
-/* Which files that are there already are replaced: those with another size or time; of these, those that are not newer
- * than the source's; none. */
+/* Which files of the target are replaced: those whose size or time differs from the source's; of these, only those that
+ * are not newer than the source's; none. */
 enum class Existing { different, not_newer, nothing };
 
 /* The rules of a transfer. By default, files that differ in size or time are replaced, and nothing is removed. */
@@ -172,16 +179,16 @@ class Rules {
 
     /* Sets a rule by its name and as text, like pinnace_files_rules_set. */
     Rules &set(const std::string &key, const std::string &value) {
-        detail::checked(pinnace_files_rules_set(handle_.get(), key.c_str(), value.c_str()));
+        detail::checked(pinnace_files_rules_set(handle_.get(), detail::c_text(key), detail::c_text(value)));
         return *this;
     }
-    /* Which names are left out: the first pattern that a name matches counts. */
+    /* Leave out, or keep, the names that match. The first pattern that matches a name counts. */
     Rules &exclude(const std::string &pattern) {
-        detail::checked(pinnace_files_rules_exclude(handle_.get(), pattern.c_str()));
+        detail::checked(pinnace_files_rules_exclude(handle_.get(), detail::c_text(pattern)));
         return *this;
     }
     Rules &include(const std::string &pattern) {
-        detail::checked(pinnace_files_rules_include(handle_.get(), pattern.c_str()));
+        detail::checked(pinnace_files_rules_include(handle_.get(), detail::c_text(pattern)));
         return *this;
     }
     Rules &existing(Existing which) {
@@ -191,28 +198,28 @@ class Rules {
     }
     /* Files of the same size and time are compared by their content. */
     Rules &checksum(bool on = true) { return flag("checksum", on); }
-    /* Of a large file that differs all is sent, and not only the blocks that differ. */
+    /* A large file that differs is sent whole, and not only its blocks that differ. */
     Rules &whole_files(bool on = true) { return flag("whole_files", on); }
-    /* What the source does not have is removed, unless it is more than `most` files and directories, or everything and
-     * not `force`. */
+    /* What the source does not have is removed at the target. If that would be more than `most` files and directories,
+     * nothing is removed, and the report has a failure E2BIG. If the source is empty, it is a failure EACCES, unless
+     * `force` is set. */
     Rules &deletion(std::optional<std::uint64_t> most = std::nullopt, bool force = false) {
-        if (most)
-            set("deletion_most", std::to_string(*most));
+        set("deletion_most", std::to_string(most.value_or(std::numeric_limits<std::uint64_t>::max())));
         return flag("deletion", true).flag("deletion_force", force);
     }
     /* Chunks that shrink by an eighth travel compressed (Zstandard). */
     Rules &compress(bool on = true) { return flag("compress", on); }
-    /* Holes are not sent, and zeros become holes; no room is reserved. */
+    /* Holes are not sent, and zeros become holes; no room is reserved on the disk. */
     Rules &sparse(bool on = true) { return flag("sparse", on); }
-    /* Files with several names in a listing are sent once, and have these names. */
+    /* A file with several names in a listing is sent once; its other names become hard links. */
     Rules &hard_links(bool on = true) { return flag("hard_links", on); }
-    /* Users and groups are kept, by their numbers; what may not be set fails. */
+    /* User and group ids are kept; a file whose ids may not be set fails. */
     Rules &owner(bool on = true) { return flag("owner", on); }
     /* Extended attributes of the namespace user. are kept. */
     Rules &xattrs(bool on = true) { return flag("xattrs", on); }
-    /* A file gets its name when its octets are on the disk. */
+    /* A file gets its name only when its content is on the disk. */
     Rules &fsync(bool on = true) { return flag("fsync", on); }
-    /* Nothing is changed: what would be is told. */
+    /* Nothing is changed; EventKind::planned tells what would be. */
     Rules &dry_run(bool on = true) { return flag("dry_run", on); }
 
     const pinnace_files_rules_t *handle() const noexcept { return handle_.get(); }

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Callable, NamedTuple, Optional
 
 from . import _signals
@@ -19,6 +19,7 @@ from ._delivery import Delivery, Verdict
 from ._library import PENDING, REPORTER, Closed, Error, TimedOut, checked, error_of, in_c, last_error, lib
 from ._library import milliseconds, text, text_of
 from ._options import FOREVER, FilePath, Peer, Seconds, add_topics, client_options, in_c_terms, in_s, secure
+from ._owner import Owner
 from ._sending import PART, Body, Durability, Headers, NewMessage, Ticket, body_in_c, send_options
 from ._together import ack_and_send
 from ._waiting import in_slices
@@ -61,7 +62,7 @@ def _report(number: int, words: bytes, of: Optional[int]) -> None:
 _REPORTER = REPORTER(_report)
 
 
-class Client:
+class Client(Owner):
     """A client with a unique name that listens on a topic of its own. Times are seconds, or timedeltas.
 
     `data_dir` is the directory of its store, `registry` where clients find each other (dir://PATH, sqlite://PATH,
@@ -86,6 +87,8 @@ class Client:
 
     Any thread may call it. A `with` statement closes it at its end.
     """
+
+    _release_in_c = lib.pinnace_client_close
 
     def __init__(
         self,
@@ -124,7 +127,6 @@ class Client:
         more: Mapping[str, str] = MappingProxyType({}),
         on_error: Optional[Callable[[Error], None]] = None,
     ) -> None:
-        self._handle: Optional[int] = None
         self._on_error = on_error
         self._threads: list[threading.Thread] = []
         self._loops = Loops()
@@ -196,7 +198,7 @@ class Client:
         """Ends the client, and joins its threads. Returns an error if a handler has not returned."""
         deadline = time.monotonic() + linger
         error: Optional[Error] = None
-        handle, self._handle = self._handle, None
+        handle = self._take()
         if handle is not None:
             ended = lib.pinnace_client_close_within(handle, 0) if within else lib.pinnace_client_close(handle)
             error = last_error() if ended < 0 else None
@@ -206,21 +208,6 @@ class Client:
             if thread.is_alive():
                 error = TimedOut(errno.ETIMEDOUT, "the client has ended, but a handler has not returned")
         return error if isinstance(error, TimedOut) else None
-
-    def __enter__(self) -> "Client":
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None:
-            lib.pinnace_client_close(self._handle)
 
     @property
     def name(self) -> str:

@@ -57,6 +57,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "server_close": (c_int, [c_void_p]),
     "client_options_new": (c_void_p, [c_char_p]),
     "client_options_set": (c_int, [c_void_p, c_char_p, c_char_p]),
+    "client_options_curve": (c_int, [c_void_p, c_void_p, c_char_p]),
     "client_options_cert": (c_int, [c_void_p, c_char_p, c_char_p]),
     "client_options_password": (c_int, [c_void_p, c_char_p, c_char_p]),
     "client_options_destroy": (c_int, [c_void_p]),
@@ -80,3 +81,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "transfer_close": (c_int, [c_void_p]),
 }
 declare({f"pinnace_files_{name}": function for name, function in _FUNCTIONS.items()})
+declare({
+    "pinnace_cert_load": (c_void_p, [c_char_p]),
+    "pinnace_cert_destroy": (c_int, [c_void_p]),
+    "pinnace_cert_error": (c_char_p, []),
+})

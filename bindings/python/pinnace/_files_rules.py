@@ -12,10 +12,10 @@ from ._options import in_c_terms
 
 
 class Existing(enum.Enum):
-    """Which files that are there already are replaced."""
+    """Which files of the target are replaced."""
 
-    DIFFERENT = "different"  # those with another size or time
-    NOT_NEWER = "not_newer"  # of these, those that are not newer than the source's
+    DIFFERENT = "different"  # those whose size or time differs from the source's
+    NOT_NEWER = "not_newer"  # of these, only those that are not newer than the source's
     NOTHING = "nothing"
 
 
@@ -39,8 +39,9 @@ def exclude(text: str) -> Pattern:
 
 
 class Deletion(NamedTuple):
-    """What the source does not have is removed: nothing, if that is more than `most` files and directories; everything,
-    if the source is empty, only with `force`."""
+    """What the source does not have is removed at the target. If that would be more than `most` files and directories,
+    nothing is removed, and the report has a failure with E2BIG. If the source is empty, it is a failure with EACCES,
+    unless `force` is set."""
 
     most: Optional[int] = None
     force: bool = False
@@ -50,13 +51,14 @@ class Deletion(NamedTuple):
 class Rules:
     """The rules of a transfer. By default, files that differ in size or time are replaced, and nothing is removed.
 
-    Of the patterns in `filter`, the first that a name matches counts. `checksum`: files of the same size and time are
-    compared by their content. `whole_files`: of a large file that differs all is sent, and not only the blocks that
-    differ. `compress`: chunks that shrink by an eighth travel compressed. `sparse`: holes are not sent, and zeros
-    become holes. `hard_links`: files with several names in a listing are sent once, and have these names. `owner`:
-    users and groups are kept, by their numbers. `xattrs`: extended attributes of the namespace `user.` are kept.
-    `fsync`: a file gets its name when its octets are on the disk. `dry_run`: nothing is changed; Planned tells
-    what would be. `more` has rules by their names in pinnace_files.h, as text."""
+    Of the patterns in `filter`, made by include and exclude, the first that matches a name counts. `checksum`: files of
+    the same size and time are compared by their content. `whole_files`: a large file that differs is sent whole, and
+    not only its blocks that differ. `compress`: chunks that shrink by an eighth travel compressed. `sparse`: holes are
+    not sent, and zeros become holes. `hard_links`: a file with several names in a listing is sent once; its other names
+    become hard links. `owner`: user and group ids are kept; a file whose ids may not be set fails. `xattrs`: extended
+    attributes of the namespace `user.` are kept. `fsync`: a file gets its name only when its content is on the disk.
+    `dry_run`: nothing is changed; Planned tells what would be. `more` has rules by their names in pinnace_files.h, as
+    text."""
 
     filter: Sequence[Pattern] = ()
     existing: Existing = Existing.DIFFERENT
@@ -92,9 +94,9 @@ def rules_in_c(rules: Optional[Rules]) -> Iterator[Any]:
         )
         for key, value in in_c_terms(given, rules.more).items():
             checked(lib.pinnace_files_rules_set(handle, in_c(key), value))
-        for text, includes in rules.filter:
-            add = lib.pinnace_files_rules_include if includes else lib.pinnace_files_rules_exclude
-            checked(add(handle, in_c(text)))
+        for pattern in rules.filter:
+            add = lib.pinnace_files_rules_include if pattern.includes else lib.pinnace_files_rules_exclude
+            checked(add(handle, in_c(pattern.text)))
         yield handle
     finally:
         lib.pinnace_files_rules_destroy(handle)

@@ -1,15 +1,18 @@
 """A transfer that is under way: its events, and its report."""
+import contextlib
 import ctypes
 import enum
+import errno
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
-from types import TracebackType
 from typing import NamedTuple, Optional, Union
 
 from ._aio import Loops
 from ._files_library import EventStruct, FailureStruct, ReportStruct
-from ._library import Error, TimedOut, checked, error_of, last_error, lib
+from ._library import Error, TimedOut, checked, error_of, last_error, lib, milliseconds
+from ._owner import Owner
 from ._waiting import in_slices
 
 
@@ -28,19 +31,19 @@ class Listed(NamedTuple):
     type: FileType
     size: int
     mode: int  # permission bits
-    mtime_ns: int  # since 1970
+    mtime_ns: int  # nanoseconds since 1970
     target: str  # where a link leads
 
 
 class Begun(NamedTuple):
-    """A file begins that is not sent in one piece."""
+    """A file begins that is not a small one: those of up to 64 KiB go many to a chunk."""
 
     path: str
     size: int
 
 
 class Progress(NamedTuple):
-    """So many more octets are written, or of an upload sent."""
+    """Further octets were written, or of an upload were sent."""
 
     bytes: int
 
@@ -69,14 +72,14 @@ class Moved(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """Of a dry run: the path would be made or replaced, or removed."""
+    """Of a dry run: the path would be made, replaced or removed."""
 
     path: str
     removal: bool
 
 
 class Current(NamedTuple):
-    """Of a path that is followed: all that the source had is here."""
+    """Of a path that is followed: everything in its last listing is here."""
 
     def __bool__(self) -> bool:  # An empty tuple is false.
         return True
@@ -147,13 +150,15 @@ _EVENTS = [
 ]
 
 
-class Transfer:
-    """A transfer that is under way. Any thread may call it. A `with` statement closes it at its end.
+class Transfer(Owner):
+    """A transfer that is under way. Unless it is over, it is cancelled by `close`, at the end of a `with` statement,
+    and when it is garbage-collected.
 
-    Iterating over it, by `for` and by `async for`, takes its events."""
+    Iterating over it, by `for` and by `async for`, takes its events. Any thread may call it; one gets each event."""
+
+    _release_in_c = lib.pinnace_files_transfer_close
 
     def __init__(self, handle: Optional[int]) -> None:
-        self._handle: Optional[int] = None
         if handle is None:
             raise last_error()
         self._handle = handle
@@ -161,16 +166,30 @@ class Transfer:
         self._taking = threading.Lock()
         self._loops = Loops()
 
+    @contextlib.contextmanager
+    def _turn(self, ms: int) -> Iterator[int]:
+        """One thread at a time takes events, and none closes the transfer meanwhile: that would free their texts. Gives
+        the time that is left. Raises TimedOut."""
+        deadline = time.monotonic() + ms / 1000
+        if not self._taking.acquire(timeout=ms / 1000):
+            raise TimedOut(errno.EAGAIN, "another thread waits for an event")
+        try:
+            yield milliseconds(deadline - time.monotonic())
+        finally:
+            self._taking.release()
+
     def _next(self, ms: int) -> Optional[Event]:
-        with self._taking:
-            found = EventStruct(size=ctypes.sizeof(EventStruct))
-            if checked(lib.pinnace_files_transfer_next_event(self._handle, ctypes.byref(found), ms)) == 0:
-                return None
-            event: Event = _EVENTS[found.kind - 1](found)
-            return event
+        found = EventStruct(size=ctypes.sizeof(EventStruct))
+        with self._turn(ms) as left:
+            while checked(lib.pinnace_files_transfer_next_event(self._handle, ctypes.byref(found), left)) > 0:
+                # Later versions of the library have further kinds.
+                if found.kind <= len(_EVENTS):
+                    event: Event = _EVENTS[found.kind - 1](found)
+                    return event
+        return None
 
     def next_event(self, timeout: Optional[float] = None) -> Optional[Event]:
-        """Waits for the next event. None: the transfer is over. Raises TimedOut after `timeout` seconds."""
+        """Waits for the next event. None: the transfer is over. Raises TimedOut: there was none for `timeout` s."""
         found: list[Optional[Event]] = []
 
         def take(ms: int) -> int:
@@ -191,17 +210,18 @@ class Transfer:
         return self._report()
 
     def _wait(self, ms: int) -> int:
-        with self._taking:
-            return checked(lib.pinnace_files_transfer_wait(self._handle, None, ms))
+        with self._turn(ms) as left:
+            return checked(lib.pinnace_files_transfer_wait(self._handle, None, left))
 
     def _report(self) -> Report:
-        report = ReportStruct(size=ctypes.sizeof(ReportStruct))
-        checked(lib.pinnace_files_transfer_wait(self._handle, ctypes.byref(report), 0))
-        failed = []
-        for at in range(report.failed):
-            found = FailureStruct(size=ctypes.sizeof(FailureStruct))
-            checked(lib.pinnace_files_transfer_failure(self._handle, at, ctypes.byref(found)))
-            failed.append(Failed(_text(found.path), error_of(found.error, _text(found.text))))
+        """Of a transfer that is over."""
+        report, failed = ReportStruct(size=ctypes.sizeof(ReportStruct)), []
+        with self._taking:
+            checked(lib.pinnace_files_transfer_wait(self._handle, ctypes.byref(report), 0))
+            for at in range(report.failed):
+                found = FailureStruct(size=ctypes.sizeof(FailureStruct))
+                checked(lib.pinnace_files_transfer_failure(self._handle, at, ctypes.byref(found)))
+                failed.append(Failed(_text(found.path), error_of(found.error, _text(found.text))))
         return Report(report.files, report.bytes, failed)
 
     async def next_event_async(self) -> Optional[Event]:
@@ -234,32 +254,18 @@ class Transfer:
         checked(lib.pinnace_files_transfer_cancel(self._handle))
 
     def close(self) -> None:
-        """Cancels the transfer, unless it is over, and releases it. A thread that waits for an event gets it."""
+        """Cancels the transfer, unless it is over, and releases it. Calls that wait in other threads return, or raise
+        Closed."""
         handle = self._handle
         if handle is None:
             return
+        if lib.pinnace_files_transfer_cancel(handle) < 0:
+            # The parent process made it, and a thread of that may have had the lock at the fork.
+            super().close()
+            return
         # Another thread that waits for an event gets one, and leaves.
-        lib.pinnace_files_transfer_cancel(handle)
         with self._taking:
-            handle, self._handle = self._handle, None
-            if handle is not None:
-                checked(lib.pinnace_files_transfer_close(handle))
-
-    def __enter__(self) -> "Transfer":
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            lib.pinnace_files_transfer_close(handle)
+            super().close()
 
 
 class _Events(AsyncIterator[Event]):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional, Union
 from ._library import checked, in_c, last_error, lib
 
 Seconds = Union[float, datetime.timedelta]
-FilePath = Union[str, "os.PathLike[str]"]
+FilePath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 # The options that are times; C has them in milliseconds.
 _TIMES = {
@@ -19,7 +19,7 @@ _TIMES = {
 }
 # The value of a time without limit.
 FOREVER = b"forever"
-_Z85 = set("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#")
+_Z85 = set(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#")
 
 
 class Peer(NamedTuple):
@@ -103,7 +103,16 @@ def secure(options: Any, cert: Optional[FilePath], trust: Mapping[str, FilePath]
 
 def add_key(options: Any, name: str, key: FilePath, by_key: Any, by_file: Any) -> None:
     """Adds the public key of another: 40 characters of Z85, by the function `by_key`, or the path of a certificate."""
-    if isinstance(key, str) and len(key) == 40 and _Z85.issuperset(key):
-        checked(by_key(options, in_c(name), in_c(key)))
+    z85 = key_in_c(key)
+    if z85 is not None:
+        checked(by_key(options, in_c(name), z85))
     else:
         checked(by_file(options, in_c(name), path_in_c(key)))
+
+
+def key_in_c(key: FilePath) -> Optional[bytes]:
+    """A key of 40 characters of Z85, as a C string. None: it is the path of a certificate."""
+    if isinstance(key, (str, bytes)) and len(key) == 40:
+        octets = os.fsencode(key)
+        return octets if _Z85.issuperset(octets) else None
+    return None

@@ -5,15 +5,17 @@
         for event in client.get("/photos/new", "copy"):
             print(event)
 
-docs/files.md has the promise. Raises pinnace.Error, with an errno: EHOSTUNREACH, no server answers; EACCES, ENOENT and
-others of files; ECANCELED, the transfer was cancelled.
+docs/files.md has the promise. Virtual paths are texts; paths of this host are texts, bytes or path objects. Raises
+ValueError for a text that C cannot take, and pinnace.Error with an errno: EHOSTUNREACH, no server answers; EACCES,
+ENOENT and others of files; ECANCELED (Closed), the transfer was cancelled; EFAULT (Closed), the object was closed. All
+objects may be called by any thread. They belong to the process that made them: a forked child can only close them.
 """
 import ctypes
 import enum
 import errno
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType, TracebackType
-from typing import NamedTuple, Optional, Union
+from types import MappingProxyType
+from typing import Any, NamedTuple, Optional, Union
 
 from . import _files_library as _files_library  # declares the functions
 from ._files_rules import Deletion, Existing, Pattern, Rules, exclude, include, rules_in_c
@@ -21,8 +23,9 @@ from ._files_transfer import (
     Aborted, Begun, Current, Ended, Event, Failed, FileType, Finished, Linked, Listed, Moved, Planned, Progress,
     Removed, Report, Transfer,
 )
-from ._library import checked, in_c, last_error, lib
-from ._options import FilePath, Seconds, add_key, in_c_terms, path_in_c
+from ._library import checked, error_of, in_c, last_error, lib
+from ._options import FilePath, Seconds, add_key, in_c_terms, key_in_c, path_in_c
+from ._owner import Owner
 
 __all__ = ["ANYBODY", "Aborted", "Begun", "Client", "Current", "Deletion", "Ended", "Event", "Existing", "Failed",
            "FileType", "Finished", "Grant", "Linked", "Listed", "Moved", "Pattern", "Planned", "Progress", "Removed",
@@ -47,19 +50,21 @@ class Grant(NamedTuple):
     right: Right
 
 
-class Server:
+class Server(Owner):
     """A server. Times are seconds, or timedeltas. `folders` and `writable` map virtual paths such as "/data" to folders
     of this host; clients may upload to the latter. `bind` is one endpoint or several.
 
     `cert`, the path of a certificate (`pinnace keygen`), encrypts all connections. `users` maps names to public keys,
-    40 characters of Z85, or to the paths of certificates, and `passwords` to passwords, which are sent in clear: then
-    no others are admitted. Without any of `grants` every client may do everything; with one, nobody has a right that
-    was not granted. `domain`: only clients that name the same one are served. `workers` threads read files. A file that
-    is followed is sent when its writer closes it, or was idle for `quiet`. Folders that cannot be watched are listed
-    again each `rescan`. Parts of uploads that ended early are kept for `part_age`. At most `high_water_mark` frames
-    wait for a client (0: no limit). None is the library's default. `more` has options by their names in
-    pinnace_files.h, as text.
+    40 characters of Z85, or to the paths of certificates; `passwords` maps names to passwords, which are sent in clear.
+    With any of these, no others are admitted. Without any of `grants` every client may do everything; with one, nobody
+    has a right that was not granted. `domain`: only clients that name the same one are served. `workers` threads read
+    files. A followed file is sent when its writer closes it, or has not written for `quiet`. A followed folder that the
+    system cannot watch is listed again each `rescan`. Parts of uploads that ended early are kept for `part_age`. At
+    most `high_water_mark` frames wait for a client (0: no limit). None is the library's default. `more` has options by
+    their names in pinnace_files.h, as text. A path of exactly 40 characters that may be Z85 is to be a pathlib.Path.
     """
+
+    _release_in_c = lib.pinnace_files_server_close
 
     def __init__(
         self,
@@ -79,7 +84,6 @@ class Server:
         high_water_mark: Optional[int] = None,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._handle: Optional[int] = None
         options = lib.pinnace_files_server_options_new()
         if options is None:
             raise last_error()
@@ -109,10 +113,15 @@ class Server:
                 raise last_error()
         finally:
             lib.pinnace_files_server_options_destroy(options)
+        self._endpoints = self._read_endpoints()
 
     @property
     def endpoints(self) -> list[str]:
-        """Where it listens, with the ports that the system chose."""
+        """Where it listens, with the ports that the system chose, in the order of `bind`."""
+        return list(self._endpoints)
+
+    def _read_endpoints(self) -> list[str]:
+        """Called while no other thread can close the server, which frees their texts."""
         found: list[str] = []
         while (endpoint := lib.pinnace_files_server_endpoint(self._handle, len(found))) is not None:
             found.append(endpoint.decode())
@@ -122,44 +131,48 @@ class Server:
 
     @property
     def sent_bytes(self) -> int:
-        """Octets of content that were sent to all clients."""
+        """Bytes of content that were sent to all clients."""
         number = ctypes.c_uint64()
         checked(lib.pinnace_files_server_sent(self._handle, ctypes.byref(number)))
         return number.value
 
     def close(self) -> None:
-        """Ends the server."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            checked(lib.pinnace_files_server_close(handle))
-
-    def __enter__(self) -> "Server":
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        self.close()
+        """Ends the server, and returns when its threads have ended."""
+        super().close()
 
 
-class Client:
+
+def _encrypt(options: Any, cert: FilePath, server: FilePath) -> None:
+    """Sets the keys of a client: its own, by their file, and the server's, by its file or as Z85."""
+    key = key_in_c(server)
+    if key is None:
+        checked(lib.pinnace_files_client_options_cert(options, path_in_c(cert), path_in_c(server)))
+        return
+    own = lib.pinnace_cert_load(path_in_c(cert))
+    if own is None:
+        raise error_of(ctypes.get_errno(), lib.pinnace_cert_error().decode(errors="replace"))
+    try:
+        checked(lib.pinnace_files_client_options_curve(options, own, key))
+    finally:
+        lib.pinnace_cert_destroy(own)
+
+
+class Client(Owner):
     """A connection to the server at an endpoint, made in the background. Times are seconds, or timedeltas.
 
-    `cert` and `server_cert`, paths of certificates (`pinnace keygen`), encrypt the connection to the server with that
-    key. `user` and `password` are sent in clear. `domain` is the one that the server has to have, `patience` how long
-    it may take to answer. At most `window_max` bytes are under way: a link's bandwidth times its round trip. A chunk
-    has at most `chunk` octets, and at most `limit_rate` bytes go a second in each direction (0: no limit). Parts of
-    transfers that ended early are kept for `part_age`. At most `high_water_mark` frames wait (0: no limit). None is the
-    library's default. `more` has options by their names in pinnace_files.h, as text.
+    `cert` and `server_cert` encrypt the connection: `cert` is the path of the client's certificate (`pinnace keygen`),
+    `server_cert` the server's public key, as 40 characters of Z85 or as the path of its certificate. `user` and
+    `password` are sent in clear, and do not go together with these. `domain` is the one that the server has to have,
+    `patience` how long it may take to answer. The server sends at most `window_max` bytes ahead: a fast link needs its
+    bandwidth times its round trip. A chunk has at most `chunk` bytes, and at most `limit_rate` bytes go a second in
+    each direction (0: no limit). Parts of transfers that ended early are kept for `part_age`. At most `high_water_mark`
+    frames wait (0: no limit). None is the library's default. `more` has options by their names in pinnace_files.h, as
+    text.
 
-    Any thread may call it. A `with` statement closes it at its end; transfers keep the connection.
+    A `with` statement closes it at its end; its transfers go on.
     """
+
+    _release_in_c = lib.pinnace_files_client_close
 
     def __init__(
         self,
@@ -178,9 +191,10 @@ class Client:
         high_water_mark: Optional[int] = None,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._handle: Optional[int] = None
         if (cert is None) != (server_cert is None):
             raise ValueError("cert and server_cert belong together")
+        if password and user is None:
+            raise ValueError("a password without a user")
         options = lib.pinnace_files_client_options_new(in_c(endpoint))
         if options is None:
             raise last_error()
@@ -190,8 +204,7 @@ class Client:
             for key, value in in_c_terms(given, more).items():
                 checked(lib.pinnace_files_client_options_set(options, in_c(key), value))
             if cert is not None and server_cert is not None:
-                files = path_in_c(cert), path_in_c(server_cert)
-                checked(lib.pinnace_files_client_options_cert(options, *files))
+                _encrypt(options, cert, server_cert)
             if user is not None:
                 checked(lib.pinnace_files_client_options_password(options, in_c(user), in_c(password)))
             self._handle = lib.pinnace_files_client_connect(options)
@@ -213,12 +226,12 @@ class Client:
             return Transfer(lib.pinnace_files_put(self._handle, path_in_c(source), in_c(path), given))
 
     def follow(self, path: str, to: FilePath, rules: Optional[Rules] = None) -> Transfer:
-        """Fetches a directory, and then what changes in it, until the transfer is cancelled or closed."""
+        """Fetches a directory, and then what changes in it, until the transfer is cancelled."""
         with rules_in_c(rules) as given:
             return Transfer(lib.pinnace_files_follow(self._handle, in_c(path), path_in_c(to), given))
 
     def list(self, path: str) -> Transfer:
-        """Lists the names below a path."""
+        """Lists the names below a path. After a lost connection the names come again."""
         return Transfer(lib.pinnace_files_list(self._handle, in_c(path)))
 
     def discard(self, path: str) -> Transfer:
@@ -227,20 +240,4 @@ class Client:
 
     def close(self) -> None:
         """Releases the client. The connection ends with its last transfer."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            checked(lib.pinnace_files_client_close(handle))
-
-    def __enter__(self) -> "Client":
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        self.close()
+        super().close()

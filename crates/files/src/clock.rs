@@ -1,6 +1,9 @@
 //! The time, which the simulator sets.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Longer times of a program count as this one, which can be added to any point in time: 100 years.
+pub const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 #[cfg(not(test))]
 pub fn now() -> Instant {

@@ -107,7 +107,7 @@ pub enum Error {
     Protocol(String),
     /// An endpoint is invalid or in use, or the process has no descriptors left.
     Socket(pinnace_engine::Error),
-    /// The users of a server have keys and passwords, or keys without CURVE.
+    /// The users of a server have keys and passwords, or keys without CURVE; or a client has keys and a password.
     Users,
     /// What a program gave to be written to, or read from, failed.
     Stream(io::Error),

@@ -7,6 +7,7 @@
 //! | [`access`] | which clients a server admits, and what each may do |
 //! | [`rules`] | what a transfer leaves out, replaces and removes |
 //! | `outbox` | frames from a dialogue to the thread that has the socket |
+//! | `sockets` | a context and sockets that end with their owner |
 //! | `dialogue` | what both sides say, without a socket: requests, credit, files that are sent and that arrive |
 //! | [`transfer`] | a file on its way out or in: chunks, digests, parts |
 //! | [`tree`] | folders that no path leaves |
@@ -38,6 +39,7 @@ pub mod rules;
 pub mod server;
 #[cfg(test)]
 mod simulator;
+mod sockets;
 pub mod transfer;
 pub mod tree;
 pub mod wire;

@@ -50,6 +50,21 @@ fn a_file_arrives_whole() {
 }
 
 #[test]
+fn times_may_be_of_any_length() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("a"), "content").unwrap();
+    let server = Server::builder().folder("/data", from.path()).unwrap().bind("tcp://127.0.0.1:*");
+    let server = server.quiet(Duration::MAX).rescan(Duration::MAX).part_age(Duration::MAX).start().unwrap();
+    let client = Client::builder(&server.endpoints()[0]).patience(Duration::MAX).part_age(Duration::MAX);
+    let client = client.connect().unwrap();
+    let following = client.follow("/data/", to.path(), Rules::default());
+    assert!((&following).into_iter().any(|event| matches!(event, Event::Current)));
+    // Its writer closes it, so the server does not wait for `quiet`.
+    fs::write(from.path().join("b"), "more").unwrap();
+    assert!((&following).into_iter().any(|event| matches!(event, Event::Finished { .. })));
+}
+
+#[test]
 fn a_tree_arrives_with_its_attributes() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::create_dir_all(from.path().join("a/b c/d")).unwrap();

@@ -6,7 +6,7 @@ each result. The suite uses a face only through its driver.
                                    write); other keys are those of C -> endpoints ENDPOINT...
     sent SERVER                    -> number BYTES
     stop SERVER
-    connect CLIENT ENDPOINT [KEY=VALUE]...    cert=FILE@SERVERFILE, password=USER@WORD
+    connect CLIENT ENDPOINT [KEY=VALUE]...    cert=FILE@SERVERFILE, curve=FILE@SERVERZ85, password=USER@WORD
     disconnect CLIENT
     get TRANSFER CLIENT PATH TO [RULE=VALUE]...    exclude=PATTERN, include=PATTERN; other rules are those of C
     put TRANSFER CLIENT FROM PATH [RULE=VALUE]...
@@ -67,6 +67,11 @@ class Face:
         endpoint, = self.tell("serve", "server", f"{kind}=/data@{self.source}", "bind=tcp://127.0.0.1:*", *options)
         self.tell("connect", "client", endpoint)
         return endpoint
+
+    def held(self):
+        """How many threads and descriptors the driver has."""
+        process = Path("/proc") / str(self.driver.process.pid)
+        return [len(list((process / kind).iterdir())) for kind in ("task", "fd")]
 
     def write(self, **files):
         """Writes files below the source; `__` in a name stands for a slash."""

@@ -115,6 +115,11 @@ static void connect_client(int count, char **words) {
         if (strcmp(words[at], "cert") == 0) {
             char *server = cut(value, '@');
             result = pinnace_files_client_options_cert(options, value, server);
+        } else if (strcmp(words[at], "curve") == 0) {
+            char *server_key = cut(value, '@');
+            void *own = pinnace_cert_load(value);
+            result = pinnace_files_client_options_curve(options, own, server_key);
+            pinnace_cert_destroy(own);
         } else if (strcmp(words[at], "password") == 0) {
             char *word = cut(value, '@');
             result = pinnace_files_client_options_password(options, value, word);

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <poll.h>
 #include <sstream>
 #include <string>
@@ -80,7 +81,10 @@ std::string connect_client(const Words &words) {
         const Words pair = cut(words[at], '='), parts = cut(pair[1], '@');
         if (pair[0] == "cert")
             options.cert(parts[0], parts[1]);
-        else if (pair[0] == "password")
+        else if (pair[0] == "curve") {
+            const std::unique_ptr<void, int (*)(void *)> own(pinnace_cert_load(parts[0].c_str()), pinnace_cert_destroy);
+            options.curve(own.get(), parts[1]);
+        } else if (pair[0] == "password")
             options.password(parts[0], parts[1]);
         else if (pair[0] == "patience_ms")
             options.patience(Millis(std::stol(pair[1])));

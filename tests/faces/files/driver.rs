@@ -124,6 +124,10 @@ fn with_client_option(builder: ClientBuilder, option: &str) -> ClientBuilder {
     let parts = || cut(value, '@');
     match key {
         "cert" => builder.curve(own(parts().0).keys().expect("a secret key"), public(parts().1).public_key()),
+        "curve" => {
+            let server = z85::decode_key(parts().1).expect("a public key");
+            builder.curve(own(parts().0).keys().expect("a secret key"), &server)
+        }
         "password" => builder.password(parts().0, parts().1),
         "domain" => builder.domain(value),
         "patience_ms" => builder.patience(ms(value)),

@@ -60,6 +60,8 @@ def connect(client: str, endpoint: str, *options: str) -> str:
         first, _, rest = value.partition("@")
         if key == "cert":
             given.update(cert=Path(first), server_cert=Path(rest))
+        elif key == "curve":
+            given.update(cert=first, server_cert=rest.encode())
         elif key == "password":
             given.update(user=first, password=rest)
         elif key == "domain":

@@ -63,7 +63,7 @@ def of_a_side(side, path, source, least):
     names = methods(path, f"{side.title()}Builder", least)
     keys, options = keys_of(source), f"pinnace_files_{side}_options"
     cpp = block(OPTIONS_HPP, f"\nclass {side.title()}Options {{", "\n};\n")
-    python = block(PYTHON, f"\nclass {side.title()}:", "\n    ) -> None:")
+    python = block(PYTHON, f"\nclass {side.title()}(Owner):", "\n    ) -> None:")
     parameters = dict(re.findall(r"^        (\w+): ([^\n]*)", python, re.M))
 
     def in_c(name):

@@ -2,13 +2,17 @@
 import asyncio
 import errno
 import gc
+import os
+import signal
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 from pinnace import Closed, Error, TimedOut
-from pinnace.files import Aborted, Client, Current, Finished, Server
+from pinnace._library import lib
+from pinnace.files import Aborted, Client, Current, Ended, Finished, Listed, Rules, Server
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
 from check import Checks, expect  # noqa: E402
@@ -157,12 +161,121 @@ def nul_is_no_part_of_a_path(client, source, target):
         expect(False, "it has a NUL")
 
 
+def a_wait_of_another_thread_takes_no_longer(client, source, target):
+    with client.follow("/data/", target) as transfer:
+        next_of(transfer, Current)
+        waiting = threading.Thread(target=lambda: list(transfer))
+        waiting.start()
+        began = time.monotonic()
+        for _ in range(TRANSFERS):
+            try:
+                transfer.next_event(0)
+            except TimedOut:
+                continue
+            expect(False, "an event")
+        took_s = time.monotonic() - began
+        transfer.cancel()
+        waiting.join(SOON_S)
+        expect(not waiting.is_alive(), "it has ended")
+        expect(took_s < 0.5, f"{TRANSFERS} calls that do not wait took {took_s} s")
+
+
+def a_report_is_read_while_none_can_close(client, source, target):
+    real, held = lib.pinnace_files_transfer_failure, []
+
+    def failure(*words):
+        held.append(transfer._taking.locked())
+        return real(*words)
+
+    lib.pinnace_files_transfer_failure = failure
+    try:
+        transfer = client.get("/data/none", target)
+        failed = transfer.wait(SOON_S).failed
+    finally:
+        lib.pinnace_files_transfer_failure = real
+    expect([each.error.errno for each in failed] == [errno.ENOENT] and held == [True], f"{failed}, {held}")
+
+
+def a_kind_of_event_of_a_later_library_is_left_out(client, source, target):
+    real, kinds = lib.pinnace_files_transfer_next_event, [99]
+
+    def next_event(transfer, event, ms):
+        if kinds:
+            event._obj.kind = kinds.pop()
+            return 1
+        return real(transfer, event, ms)
+
+    lib.pinnace_files_transfer_next_event = next_event
+    try:
+        found = list(client.get("/data/", target))
+    finally:
+        lib.pinnace_files_transfer_next_event = real
+    expect(not kinds and isinstance(found[-1], Ended), f"{found}")
+
+
+def a_child_of_fork_closes_what_its_parent_uses(client, source, target):
+    with client.follow("/data/", target) as transfer:
+        next_of(transfer, Current)
+        waiting = threading.Thread(target=lambda: list(transfer))
+        waiting.start()
+        # The other thread has it nearly always.
+        while not transfer._taking.locked():
+            pass
+        child = os.fork()
+        if child == 0:
+            signal.alarm(SOON_S)
+            transfer.close()
+            client.close()
+            os._exit(0)
+        expect(os.waitpid(child, 0)[1] == 0, "the child has closed them")
+        expect(client.list("/data/").wait(SOON_S).files == 1, "the parent's client goes on")
+        transfer.cancel()
+        waiting.join(SOON_S)
+
+
+def what_was_never_made_is_collected_in_silence(client, source, target):
+    unraisable, found = sys.unraisablehook, []
+    sys.unraisablehook = found.append
+    try:
+        for make in (lambda: Client(), lambda: Server(nonsense=1), lambda: Client("nonsense"),
+                     lambda: Client("tcp://127.0.0.1:1", password="secret"),
+                     lambda: Client("tcp://127.0.0.1:1", cert="a")):
+            try:
+                make()
+            except (TypeError, ValueError, Error):
+                continue
+            expect(False, "it is made")
+        gc.collect()
+    finally:
+        sys.unraisablehook = unraisable
+    expect(not found, f"{found}")
+
+
+def paths_are_any_bytes(client, source, target):
+    (source / os.fsdecode(b"\xff")).write_text("content")
+    expect(client.get("/data/", os.fsencode(target)).wait(SOON_S).files == 2, "two files")
+    expect(sorted(os.listdir(os.fsencode(target))) == [b"a", b"\xff"], f"{os.listdir(target)}")
+    names = [event.name for event in client.list("/data/") if isinstance(event, Listed)]
+    expect(os.fsdecode(b"\xff") in names, f"{names}")
+
+
+def patterns_are_no_texts(client, source, target):
+    try:
+        client.get("/data/", target, Rules(filter=["*o"]))
+    except AttributeError:
+        return
+    expect(False, "a text is taken for a pattern")
+
+
 def main():
     checks = Checks()
     for check in (
         a_cancelled_coroutine_takes_no_event, many_transfers_in_one_loop,
         a_transfer_is_cancelled_while_a_coroutine_waits, closing_ends_a_wait_of_another_thread,
         a_collected_transfer_is_cancelled, times_are_limited, what_is_closed_is_told, nul_is_no_part_of_a_path,
+        a_wait_of_another_thread_takes_no_longer, a_report_is_read_while_none_can_close,
+        a_kind_of_event_of_a_later_library_is_left_out, a_child_of_fork_closes_what_its_parent_uses,
+        what_was_never_made_is_collected_in_silence, paths_are_any_bytes, patterns_are_no_texts,
     ):
         checks.check(f"Python, files: {check.__name__.replace('_', ' ')}", in_a_place, check)
     checks.finish()

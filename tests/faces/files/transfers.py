@@ -232,12 +232,15 @@ def one_file_fails_and_the_others_arrive(face):
     expect(face.tree() == {"a": b"a", "c": b"c"}, f"{face.tree()}")
 
 
+def public_key(certificate):
+    return certificate.read_text().partition('public-key = "')[2].partition('"')[0]
+
+
 def users_have_keys_and_rights(face):
     face.write(open__a="a", secret__b="b")
     for name in ("server", "alice", "mallory"):
         subprocess.run([face.command, "keygen", face.place / name], check=True, stdout=subprocess.DEVNULL)
-    public = (face.place / "alice").read_text().partition('public-key = "')[2].partition('"')[0]
-    for user in (f"user=alice@{face.place}/alice", f"key=alice@{public}"):
+    for user in (f"user=alice@{face.place}/alice", f"key=alice@{public_key(face.place / 'alice')}"):
         endpoint = face.serve(f"cert={face.place}/server", user, "grant=alice@/data/open@read",
                               "grant=*@/data/open@write")
         face.tell("connect", "client", endpoint, f"cert={face.place}/alice@{face.place}/server")
@@ -248,6 +251,10 @@ def users_have_keys_and_rights(face):
         face.tell("get", "transfer", "client", "/data/open/", face.target)
         refused(errno.EACCES, face.wait, reason="the handshake fails")
         face.tell("stop", "server")
+    endpoint = face.serve(f"cert={face.place}/server", user)
+    key = public_key(face.place / "server")
+    face.tell("connect", "client", endpoint, f"curve={face.place}/alice@{key}")
+    expect(face.get(path="/data/open/").failed == {}, "the server's key is given as text")
 
 
 def users_have_passwords(face):
@@ -261,6 +268,8 @@ def users_have_passwords(face):
     # Keys and passwords do not go together.
     subprocess.run([face.command, "keygen", face.place / "key"], check=True, stdout=subprocess.DEVNULL)
     refused(errno.EINVAL, face.tell, "serve", "other", f"user=bob@{face.place}/key")
+    both = f"cert={face.place}/key@{face.place}/key", "password=alice@secret"
+    refused(errno.EINVAL, face.tell, "connect", "other", endpoint, *both)
 
 
 def domains_must_agree(face):
@@ -278,6 +287,23 @@ def options_are_taken(face):
     face.tell("connect", "client", endpoint, "window_max=2000000", "chunk=1000", "limit_rate=100000000",
               "part_age_ms=1000", "high_water_mark=2")
     expect(face.get() == (1, 300_000, {}), "the report")
+    # Twice this window, and some more, are 2^64 bytes.
+    face.tell("connect", "client", endpoint, f"window_max={2**63 - 2**22}", f"limit_rate={2**64 - 1}")
+    expect(face.run("get", "/data/a", face.place / "other") == (1, 300_000, {}), "the report")
+
+
+def what_has_ended_holds_nothing(face):
+    face.write(a="a")
+    rounds = []
+    for _ in range(3):
+        endpoint = face.serve()
+        expect(face.get().failed == {}, "it is fetched")
+        refused(errno.EADDRINUSE, face.tell, "serve", "other", f"bind=ipc://{face.place}/other", f"bind={endpoint}")
+        refused(errno.EINVAL, face.tell, "connect", "other", "nonsense")
+        face.tell("disconnect", "client")
+        face.tell("stop", "server")
+        rounds.append(face.held())
+    expect(rounds[1] == rounds[0] == rounds[2], f"threads and descriptors: {rounds}")
 
 
 def wrong_arguments_are_refused(face):
@@ -305,5 +331,5 @@ BEHAVIOURS = [
     names_are_left_out, files_that_are_here_are_kept_or_replaced, a_dry_run_changes_nothing,
     an_upload_to_a_read_only_folder_is_refused, a_path_is_not_there, no_server_answers,
     one_file_fails_and_the_others_arrive, users_have_keys_and_rights, users_have_passwords, domains_must_agree,
-    options_are_taken, wrong_arguments_are_refused, transfers_outlive_their_client,
+    options_are_taken, what_has_ended_holds_nothing, wrong_arguments_are_refused, transfers_outlive_their_client,
 ]

@@ -22,14 +22,10 @@ struct ClientOptions {
     endpoint: String,
     /// Those of KEYS.
     values: Settings,
-    identity: Identity,
-}
-
-/// How a client shows which user it is.
-enum Identity {
-    Unknown,
-    Key(KeyPair, PublicKey),
-    Password(String, SecretBytes),
+    /// The client's keys, and the server's.
+    curve: Option<(KeyPair, PublicKey)>,
+    /// A user's name and password.
+    password: Option<(String, SecretBytes)>,
 }
 
 /// All options, one per entry.
@@ -56,15 +52,15 @@ const KEYS: &[Key<ClientBuilder>] = &[
 
 impl ClientOptions {
     fn builder(&self) -> ClientBuilder {
-        let builder = self.values.apply(KEYS, Client::builder(&self.endpoint));
-        match &self.identity {
-            Identity::Unknown => builder,
-            Identity::Key(own, server) => builder.curve(own, server),
-            // It was checked when it was set.
-            Identity::Password(user, password) => {
-                builder.password(user, std::str::from_utf8(password).unwrap_or_default())
-            }
+        let mut builder = self.values.apply(KEYS, Client::builder(&self.endpoint));
+        if let Some((own, server)) = &self.curve {
+            builder = builder.curve(own, server);
         }
+        if let Some((user, password)) = &self.password {
+            // It was checked when it was set.
+            builder = builder.password(user, std::str::from_utf8(password).unwrap_or_default());
+        }
+        builder
     }
 }
 
@@ -89,7 +85,7 @@ pub unsafe extern "C" fn pinnace_files_client_options_new(endpoint: *const c_cha
     told_call(|| {
         // SAFETY: the caller's promise.
         let endpoint = unsafe { string(endpoint, "the endpoint") }?.to_owned();
-        let options = ClientOptions { endpoint, values: Settings::default(), identity: Identity::Unknown };
+        let options = ClientOptions { endpoint, values: Settings::default(), curve: None, password: None };
         Ok(OPTIONS.insert(Mutex::new(options)))
     })
 }
@@ -123,7 +119,7 @@ pub unsafe extern "C" fn pinnace_files_client_options_curve(
 ) -> c_int {
     change(handle, |options| {
         // SAFETY: the caller's promise.
-        options.identity = Identity::Key(keys_of(certificate)?, unsafe { public_key(server_key) }?);
+        options.curve = Some((keys_of(certificate)?, unsafe { public_key(server_key) }?));
         Ok(())
     })
 }
@@ -141,7 +137,7 @@ pub unsafe extern "C" fn pinnace_files_client_options_cert(
     change(handle, |options| {
         // SAFETY: the caller's promise.
         let (own, server) = unsafe { (keys_of_file(file)?, public_key_of_file(server_file)?) };
-        options.identity = Identity::Key(own, server);
+        options.curve = Some((own, server));
         Ok(())
     })
 }
@@ -159,7 +155,7 @@ pub unsafe extern "C" fn pinnace_files_client_options_password(
     change(handle, |options| {
         // SAFETY: the caller's promise.
         let (user, password) = unsafe { (string(user, "the user")?, string(password, "the password")?) };
-        options.identity = Identity::Password(user.to_owned(), SecretBytes::from(password.as_bytes()));
+        options.password = Some((user.to_owned(), SecretBytes::from(password.as_bytes())));
         Ok(())
     })
 }

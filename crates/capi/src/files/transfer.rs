@@ -3,6 +3,7 @@
 use std::ffi::{CString, OsStr, c_char, c_int, c_long, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
@@ -25,6 +26,8 @@ static TRANSFERS: Objects<UnderWay> = Objects::new("a transfer");
 
 struct UnderWay {
     cancel: Box<dyn Fn() + Send + Sync>,
+    /// Its handle was released: texts of an event would be freed with the call that returns them.
+    is_closed: AtomicBool,
     /// Held by the call that waits for an event.
     state: Mutex<State>,
     /// Present if C has asked for a descriptor.
@@ -105,6 +108,7 @@ impl UnderWay {
     fn new(transfer: Transfer) -> UnderWay {
         UnderWay {
             cancel: Box::new(transfer.canceller()),
+            is_closed: AtomicBool::new(false),
             state: Mutex::new(State { transfer, texts: EventTexts::default() }),
             readiness: OnceLock::new(),
             outcome: OnceLock::new(),
@@ -263,6 +267,9 @@ pub unsafe extern "C" fn pinnace_files_transfer_next_event(
         let to = unsafe { SizedStruct::at(event) }?;
         let mut state = transfer.lock(until)?;
         while let Some(event) = transfer.take(&state, until)? {
+            if transfer.is_closed.load(Ordering::Acquire) {
+                return Err(CallError::new(libc::EFAULT, "the transfer was closed during the call"));
+            }
             if let Some(event) = EventT::new(event, &mut state.texts, to.given()) {
                 to.write(&event);
                 return Ok(1);
@@ -360,6 +367,7 @@ pub extern "C" fn pinnace_files_transfer_cancel(handle: *mut c_void) -> c_int {
 pub extern "C" fn pinnace_files_transfer_close(handle: *mut c_void) -> c_int {
     told_call(|| {
         if let Some(transfer) = TRANSFERS.remove(handle)? {
+            transfer.is_closed.store(true, Ordering::Release);
             (transfer.cancel)();
         }
         Ok(0)

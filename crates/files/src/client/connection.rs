@@ -9,6 +9,7 @@ use pinnace_eventloop::{Doorbell, Next, Task};
 
 use crate::outbox::Outbox;
 use crate::server::taken;
+use crate::sockets::OwnSocket;
 
 /// Frames that are received, and those that are sent, in one turn of the loop.
 const TURN: usize = 64;
@@ -102,14 +103,14 @@ impl Shared {
 
 /// The socket.
 pub struct Connection {
-    socket: Socket,
+    socket: OwnSocket,
     shared: Arc<Shared>,
     /// When a frame is tried again for which there was no room.
     retry_at: Option<Instant>,
 }
 
 impl Connection {
-    pub fn new(socket: Socket, shared: Arc<Shared>) -> Connection {
+    pub fn new(socket: OwnSocket, shared: Arc<Shared>) -> Connection {
         Connection { socket, shared, retry_at: None }
     }
 
@@ -167,6 +168,5 @@ impl Task for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         while self.send_next() {}
-        let _ = self.socket.close();
     }
 }

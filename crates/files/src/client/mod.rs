@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pinnace_crypto::{KeyPair, PublicKey, SecretBytes};
-use pinnace_engine::{Context, PollTarget, SocketType};
+use pinnace_engine::{PollTarget, SocketType};
 use pinnace_eventloop::{EventLoop, Handle};
 
+use crate::clock::LONGEST;
 use crate::dialogue::events::{EventSender, Events, Reporter};
 use crate::dialogue::fetch::Fetch;
 pub use crate::dialogue::listing::Listed;
@@ -24,6 +25,7 @@ use crate::dialogue::upload::Upload;
 pub use crate::dialogue::{Event, Report};
 use crate::error::{Code, Error, FileError};
 use crate::rules::Rules;
+use crate::sockets::OwnContext;
 use crate::transfer::place::Place;
 use crate::transfer::selection::{PART_AGE, Selection};
 use crate::tree::Folder;
@@ -38,7 +40,8 @@ use task::{ClientTask, Command, Offer, Settings};
 /// The most octets of frames that wait for the dialogue, beside twice the largest window.
 const RECEIVED_BEYOND: usize = 8 << 20;
 
-/// A connection to a server.
+/// A connection to a server. It ends when this and its transfers are dropped; that takes up to 0.1 s if the server does
+/// not read, or is not there.
 pub struct Client {
     dialogue: Arc<Dialogue>,
     part_age: Duration,
@@ -52,36 +55,32 @@ struct Dialogue {
     _connection: Handle<Connection>,
     /// Dropped after the tasks.
     _loops: (EventLoop<ClientTask>, EventLoop<Connection>),
-    _context: Context,
+    /// Dropped after the loops, whose socket it ends.
+    _context: OwnContext,
 }
 
 /// Settings of a client that is to connect.
 pub struct ClientBuilder {
     endpoint: String,
     settings: Settings,
-    identity: Identity,
+    /// Its own keys, and the server's.
+    curve: Option<(KeyPair, PublicKey)>,
+    /// A user's name and password.
+    password: Option<(String, SecretBytes)>,
     part_age: Duration,
     high_water_mark: u32,
-}
-
-/// How a client shows which user it is.
-enum Identity {
-    Unknown,
-    Key { own: KeyPair, server: PublicKey },
-    Password { user: String, password: SecretBytes },
 }
 
 impl ClientBuilder {
     /// Secures the connection by CURVE with these keys, to the server with this public key alone.
     pub fn curve(mut self, own: &KeyPair, server: &PublicKey) -> ClientBuilder {
-        self.identity = Identity::Key { own: own.clone(), server: *server };
+        self.curve = Some((own.clone(), *server));
         self
     }
 
-    /// Gives a user's name and password (PLAIN: they are sent in clear).
+    /// Gives a user's name and password (PLAIN: they are sent in clear). They do not go together with `curve`.
     pub fn password(mut self, user: &str, password: &str) -> ClientBuilder {
-        let (user, password) = (user.to_owned(), SecretBytes::from(password.as_bytes()));
-        self.identity = Identity::Password { user, password };
+        self.password = Some((user.to_owned(), SecretBytes::from(password.as_bytes())));
         self
     }
 
@@ -93,12 +92,12 @@ impl ClientBuilder {
 
     /// How long the server may take to answer [default: 10 s].
     pub fn patience(mut self, patience: Duration) -> ClientBuilder {
-        self.settings.patience = patience;
+        self.settings.patience = patience.min(LONGEST);
         self
     }
 
-    /// The largest window, in bytes, at least 1 MiB [default: 16 MiB]. A link with a bandwidth of B bytes a second and
-    /// a round trip of R seconds needs B * R.
+    /// The largest window, in bytes, at least 1 MiB [default: 16 MiB]; a server sends at most 64 MiB ahead. A link
+    /// with a bandwidth of B bytes a second and a round trip of R seconds needs B * R.
     pub fn window_max(mut self, bytes: u64) -> ClientBuilder {
         self.settings.limits.window_max = bytes.max(1 << 20);
         self
@@ -110,7 +109,8 @@ impl ClientBuilder {
         self
     }
 
-    /// The most bytes a second, in each direction [default: no limit].
+    /// The most bytes a second, in each direction [default: no limit]. A chunk then has at most 64 KiB, unless `chunk`
+    /// is called afterwards.
     pub fn limit_rate(mut self, bytes_per_s: u64) -> ClientBuilder {
         let limits = &mut self.settings.limits;
         limits.rate = Some(bytes_per_s.max(1));
@@ -132,35 +132,39 @@ impl ClientBuilder {
         self
     }
 
-    /// Connects, in the background. Errors: the endpoint is invalid; no descriptors or memory are left.
+    /// Connects, in the background. Errors: Users, it has keys and a password; Socket, the endpoint is invalid, or no
+    /// descriptors or memory are left.
     pub fn connect(self) -> Result<Client, Error> {
-        let ClientBuilder { endpoint, settings, identity, part_age, high_water_mark } = self;
-        let context = Context::new()?;
+        let ClientBuilder { endpoint, settings, curve, password, part_age, high_water_mark } = self;
+        if curve.is_some() && password.is_some() {
+            return Err(Error::Users);
+        }
+        let context = OwnContext::new()?;
         let loops = (EventLoop::start("files-client")?, EventLoop::start("files-socket")?);
-        let socket = context.socket(SocketType::Dealer)?;
+        let socket = context.own_socket(SocketType::Dealer)?;
         socket.configure(|options| {
             options.linger = Some(Duration::from_millis(100));
             // Credit limits what is under way.
             (options.sndhwm, options.rcvhwm) = (high_water_mark, high_water_mark);
             options.heartbeat_ivl = Duration::from_secs(5);
             options.reconnect_ivl_max = Duration::from_secs(1);
-            match &identity {
-                Identity::Unknown => {}
-                Identity::Key { own, server } => options.security.be_curve_client(own, server),
-                Identity::Password { user, password } => {
-                    let password = std::str::from_utf8(password).unwrap_or_default();
-                    options.security.be_plain_client(user, password);
-                }
+            if let Some((own, server)) = &curve {
+                options.security.be_curve_client(own, server);
+            }
+            if let Some((user, password)) = &password {
+                // It was a str.
+                options.security.be_plain_client(user, std::str::from_utf8(password).unwrap_or_default());
             }
             // Tells the task that the connection was lost, and is there again.
             options.hiccup_msg = Some(Message::GREETING.to_frame());
         })?;
         socket.connect(&endpoint)?;
         let slots = (loops.0.slot(), loops.1.slot());
-        slots.1.interest().add(PollTarget::Socket(socket), ())?;
-        let received_max = 2 * settings.limits.window_max as usize + RECEIVED_BEYOND;
+        slots.1.interest().add(PollTarget::Socket(*socket), ())?;
+        let received_max =
+            (settings.limits.window_max as usize).saturating_mul(2).saturating_add(RECEIVED_BEYOND);
         let doorbells = (slots.0.doorbell(), slots.1.doorbell());
-        let shared = Arc::new(Shared::new(received_max, doorbells.0, doorbells.1, Some(socket)));
+        let shared = Arc::new(Shared::new(received_max, doorbells.0, doorbells.1, Some(*socket)));
         let connection = slots.1.run(Connection::new(socket, shared.clone()));
         let task = slots.0.run(ClientTask::new(shared, &endpoint, settings));
         Ok(Client {
@@ -181,8 +185,8 @@ impl Client {
     pub fn builder(endpoint: &str) -> ClientBuilder {
         let (limits, domain) = Default::default();
         let settings = Settings { patience: Duration::from_secs(10), limits, domain };
-        let (endpoint, identity) = (endpoint.to_owned(), Identity::Unknown);
-        ClientBuilder { endpoint, settings, identity, part_age: PART_AGE, high_water_mark: 0 }
+        let (endpoint, (curve, password)) = (endpoint.to_owned(), Default::default());
+        ClientBuilder { endpoint, settings, curve, password, part_age: PART_AGE, high_water_mark: 0 }
     }
 
     /// Connects with the default settings.

@@ -14,7 +14,8 @@ use crate::dialogue::events::Events;
 use crate::dialogue::{Event, Report};
 use crate::error::Error;
 
-/// A transfer that is under way. It goes on if this is dropped, as long as its client exists.
+/// A transfer that is under way. It goes on if this is dropped, as long as its client or another of its transfers
+/// exists: `cancel` ends it. The events of a transfer that was dropped are dropped, too.
 ///
 /// Its events come by `next_event`, as an iterator of `&Transfer`, and as a `Stream` under any executor:
 ///

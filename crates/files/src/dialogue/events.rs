@@ -24,6 +24,8 @@ struct State {
     events: VecDeque<Event>,
     /// No more events come.
     is_closed: bool,
+    /// The receiver was dropped: events are dropped, too.
+    is_unread: bool,
     /// Which events wake the thread that waits.
     wakes: Wakes,
     /// Events were taken since the thread last waited for any.
@@ -58,8 +60,9 @@ impl EventSender {
     pub fn tell(&self, event: Event) {
         let channel = &self.0.0;
         let mut state = channel.state();
-        let is_urgent = event.is_urgent();
+        let (is_urgent, is_unread) = (event.is_urgent(), state.is_unread);
         match (&event, state.events.back_mut()) {
+            _ if is_unread => {}
             (Event::Progress { bytes: more }, Some(Event::Progress { bytes })) => *bytes += more,
             _ => state.events.push_back(event),
         }
@@ -155,6 +158,16 @@ impl Events {
     }
 }
 
+impl Drop for Events {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.is_unread = true;
+        let dropped = std::mem::take(&mut state.events);
+        drop(state);
+        drop(dropped);
+    }
+}
+
 /// Tells what becomes of an operation, and keeps the report.
 pub struct Reporter {
     pub events: EventSender,
@@ -199,6 +212,15 @@ mod tests {
         let (first, second, third) = waiting.join().unwrap();
         assert!(matches!(first, Some(Event::Current)));
         assert!(second.is_none() && third.is_none());
+    }
+
+    #[test]
+    fn nothing_is_kept_without_a_receiver() {
+        let (sender, events) = Events::channel();
+        sender.tell(Event::Current);
+        drop(events);
+        sender.tell(Event::Current);
+        assert!(sender.0.0.state().events.is_empty());
     }
 
     #[test]

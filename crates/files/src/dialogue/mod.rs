@@ -50,9 +50,9 @@ use listing::Listed;
 pub enum Event {
     /// A name, in a listing.
     Listed(Listed),
-    /// A file begins that is not sent in one piece.
+    /// A file begins that is not a small one: those go many to a chunk.
     Begun { path: String, size: u64 },
-    /// So many more octets are written, or of an upload sent.
+    /// Further octets were written, or of an upload were sent.
     Progress { bytes: u64 },
     /// A file is whole and in its place.
     Finished { path: String, size: u64, digest: Digest },
@@ -62,9 +62,9 @@ pub enum Event {
     Moved { from: String, to: String, here: bool },
     /// A file that is here has another name too.
     Linked { path: String, first: String },
-    /// Of a dry run: the path would be made, replaced, or removed.
+    /// Of a dry run: the path would be made, replaced or removed.
     Planned { path: String, removal: bool },
-    /// Of a path that is followed: all that the source had is here.
+    /// Of a path that is followed: everything in its last listing is here.
     Current,
     /// A file failed; the others go on.
     Failed { path: String, error: FileError },

@@ -6,14 +6,16 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use pinnace_crypto::{KeyPair, PublicKey, SecretBytes};
-use pinnace_engine::{Context, PollTarget, SocketType, handle_zap};
+use pinnace_engine::{PollTarget, SocketType, handle_zap};
 use pinnace_eventloop::EventLoop;
 
 use super::watch::Watchers;
 use super::{Core, FRAME_MAX, Receiver, Server, UNSENT_MAX};
 use crate::access::{Access, Credential, Right};
+use crate::clock::LONGEST;
 use crate::dialogue::mounts::Mounts;
 use crate::error::Error;
+use crate::sockets::OwnContext;
 use crate::transfer::selection::PART_AGE;
 use crate::tree::disk::DiskFolder;
 use crate::wire::Message;
@@ -117,14 +119,14 @@ impl ServerBuilder {
     /// Clients that follow a path are told of a file when its writer closes it, or when it was not written for this
     /// time [default: 1 s].
     pub fn quiet(mut self, time: Duration) -> ServerBuilder {
-        self.quiet = time;
+        self.quiet = time.min(LONGEST);
         self
     }
 
     /// How often everything is listed again for clients that follow a path if the system watches no more directories
-    /// [default: 10 s].
+    /// [default: 10 s; at least 10 ms].
     pub fn rescan(mut self, interval: Duration) -> ServerBuilder {
-        self.rescan = interval.max(Duration::from_millis(10));
+        self.rescan = interval.clamp(Duration::from_millis(10), LONGEST);
         self
     }
 
@@ -149,9 +151,9 @@ impl ServerBuilder {
         if matches!(by, (true, _, true) | (false, true, _)) {
             return Err(Error::Users);
         }
-        let context = Context::new()?;
+        let context = OwnContext::new()?;
         let events = EventLoop::start("files-server")?;
-        let socket = context.socket(SocketType::Router)?;
+        let socket = context.own_socket(SocketType::Router)?;
         socket.configure(|options| {
             options.linger = Some(Duration::ZERO);
             // Credit limits what is under way; these limit peers that ignore it.
@@ -178,7 +180,7 @@ impl ServerBuilder {
             endpoints.push(socket.last_endpoint()?);
         }
         let slot = events.slot();
-        slot.interest().add(PollTarget::Socket(socket), ())?;
+        slot.interest().add(PollTarget::Socket(*socket), ())?;
         let watchers = Watchers::default();
         let mut mounts = self.mounts;
         mounts.watch(|folder| watchers.changes_of(folder, self.quiet, self.rescan));
@@ -196,14 +198,16 @@ impl ServerBuilder {
             doorbell: slot.doorbell(),
             sent: AtomicU64::new(0),
         });
-        let workers = (0..self.workers).map(|number| {
-            let core = core.clone();
-            let work = move || core.work();
-            pinnace_sys::thread::start(&format!("files-{number}"), work)
-                .map_err(|_| Error::Socket(pinnace_engine::Error::NoMemory))
-        });
-        let workers = workers.collect::<Result<Vec<_>, _>>()?;
-        let task = Some(slot.run(Receiver::new(core.clone())));
-        Ok(Server { endpoints, core, workers, watchers, task, _events: events, _context: context })
+        let (workers, task) = (Vec::new(), None);
+        // If a thread cannot be started, those before it end with the server.
+        let mut server =
+            Server { endpoints, core, workers, watchers, task, _events: events, _context: context };
+        for number in 0..self.workers {
+            let core = server.core.clone();
+            let worker = pinnace_sys::thread::start(&format!("files-{number}"), move || core.work());
+            server.workers.push(worker.map_err(|_| pinnace_engine::Error::NoMemory)?);
+        }
+        server.task = Some(slot.run(Receiver::new(server.core.clone())));
+        Ok(server)
     }
 }

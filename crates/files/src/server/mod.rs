@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pinnace_engine::{Body, Context, Frame, Outgoing, Socket};
+use pinnace_engine::{Body, Frame, Outgoing};
 use pinnace_eventloop::{Doorbell, EventLoop, Next, Task};
 
 use crate::access::Access;
@@ -21,6 +21,7 @@ use crate::dialogue::changes::Wake;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::provider::Turn;
 use crate::outbox::Outbox;
+use crate::sockets::{OwnContext, OwnSocket};
 use crate::wire::Message;
 pub use builder::ServerBuilder;
 use session::Session;
@@ -55,7 +56,8 @@ pub struct Server {
     task: Option<pinnace_eventloop::Handle<Receiver>>,
     /// Dropped after the task.
     _events: EventLoop<Receiver>,
-    _context: Context,
+    /// Dropped last: it ends the socket.
+    _context: OwnContext,
 }
 
 impl Server {
@@ -83,14 +85,13 @@ impl Drop for Server {
             let _ = worker.join();
         }
         self.watchers.stop();
-        let _ = self.core.socket.close();
     }
 }
 
 /// What the server's threads share.
 struct Core {
     own: Weak<Core>,
-    socket: Socket,
+    socket: OwnSocket,
     mounts: Mounts,
     access: Arc<Access>,
     part_age: Duration,
