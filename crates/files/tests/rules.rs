@@ -239,6 +239,31 @@ fn a_directory_and_a_file_in_each_other_s_way() {
 }
 
 #[test]
+fn what_is_in_the_way_counts_as_removed() {
+    for_both(|pair| {
+        make(&pair.from(), &["a", "b"]);
+        make(&pair.to(), &["a/x", "a/y.db", "c"]);
+        let run = |most, exclude: &[&str]| {
+            let deletion = Some(Deletion { most, force: false });
+            let filter = exclude.iter().map(|text| Pattern::exclude(text)).collect();
+            let failed = pair.run(Rules { deletion, filter, ..Rules::default() }).failed;
+            failed.iter().map(|(_, error)| error.code).collect::<Vec<_>>()
+        };
+        // With the directory itself these are three names, and `c` is the fourth.
+        assert!(run(Some(2), &[]).contains(&Code::Limit));
+        assert_eq!(leaves(&pair.to()), ["a/x", "a/y.db", "b", "c"]);
+        // `a/x` is removed as a name that the source does not have.
+        assert!(run(None, &["*.db", "c"]).contains(&Code::Denied));
+        assert_eq!(leaves(&pair.to()), ["a/y.db", "b", "c"]);
+        make(&pair.to(), &["a/x"]);
+        assert_eq!(run(Some(3), &[]), [Code::Limit]);
+        assert_eq!(leaves(&pair.to()), ["a", "b", "c"]);
+        assert_eq!(run(Some(4), &[]), []);
+        assert_eq!(leaves(&pair.to()), ["a", "b"]);
+    });
+}
+
+#[test]
 fn deletion_is_limited_for_uploads_too() {
     let pair = Pair::new(Way::Put);
     make(&pair.to(), &["a", "b"]);

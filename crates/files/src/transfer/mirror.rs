@@ -11,6 +11,8 @@ use crate::tree::{Directory, Folder, Kind, TreePath, is_part};
 pub struct Mirror {
     deletion: Deletion,
     listing: Option<ListedNames>,
+    /// What was in the way of files and directories of this listing, and was removed.
+    cleared: u64,
 }
 
 /// A listing of a directory that is under way.
@@ -24,12 +26,13 @@ struct ListedNames {
 
 impl Mirror {
     pub fn new(deletion: Deletion) -> Mirror {
-        Mirror { deletion, listing: None }
+        Mirror { deletion, listing: None, cleared: 0 }
     }
 
     /// The source lists a directory.
     pub fn begin(&mut self, base: TreePath) {
         self.listing = Some(ListedNames { base, names: HashMap::new(), is_incomplete: false });
+        self.cleared = 0;
     }
 
     /// The source has a path.
@@ -62,7 +65,8 @@ impl Mirror {
         if is_incomplete {
             return refused(Code::Invalid, "the listing of the source is not complete");
         }
-        let mut search = Search { filter, names: &names, unlisted: Vec::new(), count: 0 };
+        let mut search = Search::new(filter, &names);
+        search.count = self.cleared;
         match folder.directory(&base) {
             Ok(directory) => search.find(&*directory, &base)?,
             // Something else has taken its place since.
@@ -85,6 +89,29 @@ impl Mirror {
         }
         Ok(())
     }
+
+    /// Removes a directory where the source has something else, or the other way round. Errors: Denied, there are names
+    /// that the rules leave out; Limit, more would be removed than is allowed. Then it is left as it is.
+    pub fn clear(&mut self, folder: &dyn Folder, filter: &Filter, path: &TreePath) -> Result<(), FileError> {
+        let none = HashMap::new();
+        let mut search = Search::new(filter, &none);
+        search.count = self.cleared + 1;
+        if let Ok(directory) = folder.directory(path) {
+            search.find(&*directory, path)?;
+        }
+        if search.is_filtered || filter.excludes(path, true) {
+            return Err(FileError::new(
+                Code::Denied,
+                "what is in the way has names that the rules leave out",
+            ));
+        }
+        if let Some(most) = self.deletion.most.filter(|most| search.count > *most) {
+            let text = format!("what is in the way has too many names: {most} may be removed");
+            return Err(FileError::new(Code::Limit, text));
+        }
+        self.cleared = search.count;
+        remove(folder, filter, path).map(|_| ())
+    }
 }
 
 /// A search for names that the source does not have.
@@ -95,9 +122,15 @@ struct Search<'a> {
     unlisted: Vec<TreePath>,
     /// Of a directory that is not listed, with all below it.
     count: u64,
+    /// There are names that the rules leave out.
+    is_filtered: bool,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(filter: &'a Filter, names: &'a HashMap<[u8; 16], bool>) -> Search<'a> {
+        Search { filter, names, unlisted: Vec::new(), count: 0, is_filtered: false }
+    }
+
     fn find(&mut self, directory: &dyn Directory, path: &TreePath) -> Result<(), FileError> {
         for name in directory.names()? {
             let name = name?;
@@ -109,7 +142,11 @@ impl Search<'_> {
                 Err(error) => return Err(error),
             };
             let is_directory = attributes.kind == Kind::Directory;
-            if is_part(&name) || self.filter.excludes(&below, is_directory) {
+            if self.filter.excludes(&below, is_directory) {
+                self.is_filtered = true;
+                continue;
+            }
+            if is_part(&name) {
                 continue;
             }
             let is_listed = self.names.contains_key(&below.digest());

@@ -274,13 +274,14 @@ impl TreeTarget {
 
     /// Removes a directory where the source has something else, or the other way round.
     fn make_way(&mut self, path: &TreePath) -> Result<(), FileError> {
-        if self.remove(path)? {
-            return Ok(());
+        self.last = None;
+        match &mut self.mirror {
+            Some(mirror) => mirror.clear(&*self.folder, &self.selection.filter, path),
+            None => Err(FileError::new(
+                Code::Denied,
+                "a directory is in the way of a file, or a file in that of a directory",
+            )),
         }
-        Err(FileError::new(
-            Code::Denied,
-            "a directory is in the way of a file, or a file in that of a directory",
-        ))
     }
 
     /// Writes a whole file of a pack.
