@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::Folder;
-use crate::process::{Process, Server, command};
+use crate::process::{IN_USE, Process, Server, command};
 use crate::proxy::{Proxy, Way};
 use crate::support::{MIB, Random, names, report, short_or_long};
 
@@ -129,7 +129,7 @@ fn a_part_is_not_old_while_its_transfer_runs() {
     assert!(parts.contains(&".file.part".to_owned()), "the part was removed: {parts:?}, {second:?}");
     assert!(parts.contains(&".file.part.blocks".to_owned()), "the record was removed: {parts:?}");
     let second = second.expect(4);
-    assert!(second.err.contains("another transfer writes this file"), "{second:?}");
+    assert!(second.err.contains(IN_USE), "{second:?}");
     slow.open(Way::Down);
     first.end().expect(0);
     assert!(fs::read(folder.path("target/file")).unwrap() == content);

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::Folder;
-use crate::process::{Process, Server};
+use crate::common::{Done, Folder};
+use crate::process::{IN_USE, Process, Server};
 use crate::proxy::{Proxy, Way};
 use crate::support::{MIB, Random, mib, names, recorded, report, short_or_long};
 
@@ -24,6 +24,7 @@ struct Day {
     server: Server,
     proxy: Proxy,
     client: Option<Process>,
+    refused: u32,
 }
 
 impl Day {
@@ -35,7 +36,7 @@ impl Day {
         fs::write(folder.path("source/file"), content).unwrap();
         let server = Server::start(&[&served(&folder, way)]);
         let proxy = Proxy::new(&server.endpoint);
-        Day { folder, way, server, proxy, client: None }
+        Day { folder, way, server, proxy, client: None, refused: 0 }
     }
 
     fn start_client(&mut self) {
@@ -45,6 +46,35 @@ impl Day {
         };
         let line = ["files", command, "-s", &self.proxy.endpoint, "--limit-rate", RATE, &from, &to];
         self.client = Some(Process::start(&line));
+    }
+
+    /// Lets so many more bytes pass, and waits until they have.
+    fn pass(&mut self, bytes: u64) {
+        let hold = self.proxy.hold_after(self.way, bytes);
+        while !self.proxy.reaches(self.way, hold, || self.client.as_ref().is_some_and(Process::has_ended)) {
+            let done = self.client.take().unwrap().end();
+            self.try_again(&done);
+        }
+    }
+
+    /// Waits until the transfer is done.
+    fn end(&mut self) {
+        self.proxy.open(self.way);
+        loop {
+            let done = self.client.take().unwrap().end();
+            if done.code == 0 {
+                return;
+            }
+            self.try_again(&done);
+        }
+    }
+
+    /// The server may not have noticed yet that the client before is gone, which was uploading the same file.
+    fn try_again(&mut self, done: &Done) {
+        assert!(self.way == Way::Up && done.code != 0 && done.err.contains(IN_USE), "{done:?}");
+        self.refused += 1;
+        assert!(self.refused < 10_000, "{done:?}");
+        self.start_client();
     }
 
     fn kill_client(&mut self) {
@@ -85,7 +115,7 @@ fn kill_again_and_again(what: &str, way: Way) {
         // Also in the middle of the greetings.
         let most = if random.within(0, 7) == 0 { 4096 } else { 8 * MIB };
         in_greetings += u64::from(most == 4096);
-        day.proxy.pass(way, random.within(1, most));
+        day.pass(random.within(1, most));
         assert!(!day.target().join("file").exists(), "it has its name before it is whole");
         match random.flip() {
             true => day.kill_client(),
@@ -96,18 +126,17 @@ fn kill_again_and_again(what: &str, way: Way) {
         }
     }
     let kept = recorded(&day.target(), "file");
-    day.proxy.open(way);
-    day.client.take().unwrap().end().expect(0);
+    day.end();
     assert!(is_whole(&day.target(), &content));
     assert_eq!(names(&day.target()), ["file"], "a part is left");
     let (size, passed) = (content.len() as u64, day.proxy.passed(way));
     let twice = passed.saturating_sub(size);
     let most = kills * (WINDOW + CHUNK + GREETINGS) + passed / FRAMING;
     assert!(twice <= most, "{twice} octets of {size} passed twice, {most} are allowed");
-    let (each, kept) = (mib(twice / kills), mib(kept));
+    let (each, kept, refused) = (mib(twice / kills), mib(kept), day.refused);
     report(&format!(
         "{what}: {}, {kills} kills ({of_server} of the server, {in_greetings} in the greetings), equal; {each} twice \
-         for each kill, {kept} recorded at the last one",
+         for each kill, {kept} recorded at the last one, {refused} times told that the file is in use",
         mib(size)
     ));
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::common::Folder;
-use crate::process::{Process, Server, run};
+use crate::process::{IN_USE, Process, Server, run};
 use crate::proxy::{Proxy, Way};
 use crate::support::{MIB, Random, is_long, mib, names, report, short_or_long};
 
@@ -35,8 +35,8 @@ fn a_client_that_hardly_reads_holds_up_no_other() {
         fs::remove_file(folder.path(&number.to_string())).unwrap();
     }
     let (took, more) = (began.elapsed().as_secs_f64(), server.peak() - before);
-    // A window, which begins with 2 MiB and did not grow, and what the allocator keeps of the other clients.
-    assert!(more < 8 * MIB, "the server had {} more", mib(more));
+    // The slow client's window, which begins with 2 MiB and did not grow; the others' may, to 16 MiB.
+    assert!(more < 20 * MIB, "the server had {} more", mib(more));
     assert!(!client.has_ended());
     slow.open(Way::Down);
     client.end().expect(0);
@@ -130,7 +130,7 @@ fn a_link_that_hangs() {
         let mut done = client.end();
         // To the server, two clients upload the same file, until it ends the first one's session.
         let mut refused = 0;
-        while way == Way::Up && done.code == 4 && done.err.contains("another transfer writes this file") {
+        while way == Way::Up && done.code != 0 && done.err.contains(IN_USE) {
             refused += 1;
             assert!(began.elapsed() < Duration::from_secs(40), "refused still: {done:?}");
             if !is_long() {

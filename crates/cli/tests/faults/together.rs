@@ -7,12 +7,9 @@ use std::thread;
 use pinnace::files::client::Client;
 
 use crate::common::{Done, Folder};
-use crate::process::{Process, Server, run};
+use crate::process::{IN_USE, Process, Server, run};
 use crate::proxy::{Proxy, Way};
 use crate::support::{MIB, Random, mib, names, recorded, report, short_or_long};
-
-/// Why a second transfer to a target fails.
-const IN_USE: &str = "another transfer writes this file";
 
 /// Two sources, and a target.
 struct Day {
