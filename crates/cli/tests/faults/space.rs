@@ -185,24 +185,28 @@ fn a_target_is_read_only() {
     report("a target that is read-only, get and put: exit code 4, nothing changed; writable again: done");
 }
 
+/// A file system on a disk, where room can be reserved.
+const DISK: &[&[&str]] = &[
+    &["mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", "IMAGE", "5M"],
+    &["mount", "-o", "loop", "IMAGE", "TARGET"],
+    &["rmdir", "TARGET/lost+found"],
+];
+
 /// A file system with a limit for each project.
-fn with_quota(target: &Path) -> Result<(), String> {
-    let image = target.with_file_name("image");
-    File::create(&image).unwrap().set_len(64 * MIB).unwrap();
-    let steps: [&[&str]; 5] = [
-        &["mkfs.ext4", "-q", "-O", "quota,project", "-E", "quotatype=prjquota", "IMAGE"],
-        &["mount", "-o", "loop,prjquota", "IMAGE", "TARGET"],
-        &["rmdir", "TARGET/lost+found"],
-        &["chattr", "+P", "-p", "7", "TARGET"],
-        &["setquota", "-P", "7", "4096", "4096", "0", "0", "TARGET"],
-    ];
+const QUOTA: &[&[&str]] = &[
+    &["mkfs.ext4", "-q", "-O", "quota,project", "-E", "quotatype=prjquota", "IMAGE", "64M"],
+    &["mount", "-o", "loop,prjquota", "IMAGE", "TARGET"],
+    &["rmdir", "TARGET/lost+found"],
+    &["chattr", "+P", "-p", "7", "TARGET"],
+    &["setquota", "-P", "7", "4096", "4096", "0", "0", "TARGET"],
+];
+
+/// Mounts an image by these commands. Error: the machine lacks something.
+fn mount_image(steps: &[&[&str]], target: &Path) -> Result<(), String> {
+    let image = target.with_file_name("image").display().to_string();
     for step in steps {
-        let words: Vec<String> = step
-            .iter()
-            .map(|word| {
-                word.replace("IMAGE", image.to_str().unwrap()).replace("TARGET", target.to_str().unwrap())
-            })
-            .collect();
+        let place = |word: &&str| word.replace("IMAGE", &image).replace("TARGET", target.to_str().unwrap());
+        let words: Vec<String> = step.iter().map(place).collect();
         match Command::new(&words[0]).args(&words[1..]).output() {
             Ok(done) if done.status.success() => {}
             Ok(done) => return Err(format!("{words:?}: {}", String::from_utf8_lossy(&done.stderr))),
@@ -212,17 +216,27 @@ fn with_quota(target: &Path) -> Result<(), String> {
     Ok(())
 }
 
-#[test]
-fn a_quota_is_reached() {
-    if !is_long() || !is_inside("space::a_quota_is_reached") {
-        return;
-    }
-    for (what, way) in [("a quota, get", Way::Down), ("a quota, put", Way::Up)] {
-        let mut lacks = None;
-        let day = Day::new(way, |target| lacks = with_quota(target).err());
+fn fill_up_image(what: &str, steps: &[&[&str]], words: &str) {
+    for (command, way) in [("get", Way::Down), ("put", Way::Up)] {
+        let (what, mut lacks) = (format!("{what}, {command}"), None);
+        let day = Day::new(way, |target| lacks = mount_image(steps, target).err());
         match lacks {
             Some(lacks) => println!("files, {what}: not tested: {lacks}"),
-            None => fill_up(what, &day, "quota exceeded"),
+            None => fill_up(&what, &day, words),
         }
+    }
+}
+
+#[test]
+fn a_disk_that_reserves_room_is_full() {
+    if is_long() && is_inside("space::a_disk_that_reserves_room_is_full") {
+        fill_up_image("a full disk that reserves room", DISK, "No space left on device");
+    }
+}
+
+#[test]
+fn a_quota_is_reached() {
+    if is_long() && is_inside("space::a_quota_is_reached") {
+        fill_up_image("a quota", QUOTA, "quota exceeded");
     }
 }
