@@ -55,11 +55,6 @@ impl Raw {
         });
         frames.count() as u64
     }
-
-    /// Receives what is here. Returns how many frames.
-    fn drain(&self) -> u64 {
-        std::iter::from_fn(|| self.socket.try_recv().ok()).count() as u64
-    }
 }
 
 /// A served folder with `file`, of random content, and `hole`, of zeros.
@@ -117,9 +112,11 @@ fn a_client_asks_without_end() {
         let raw = Raw::new(&server);
         for number in 1..=count {
             raw.send(request(number));
-            answers += raw.drain();
+            // More than 32 MiB of requests at once would end its session.
+            if number % 1000 == 0 {
+                answers += raw.until_answered();
+            }
         }
-        answers += raw.until_answered();
     });
     // 64 requests wait for credit; each of the others is told so.
     assert!(answers >= 2 * u64::from(count - 64), "only {answers} answers");
@@ -139,7 +136,8 @@ fn a_client_asks_without_end_and_does_not_read() {
         let raw = Raw::new(&server);
         taken = (1..=count).take_while(|number| raw.send_if_taken(request(*number))).count();
     });
-    assert!(more < 64 * MIB, "the server had {} more", mib(more));
+    // 32 MiB of requests may wait, and 128 MiB of answers.
+    assert!(more < 256 * MIB, "the server had {} more", mib(more));
     report(&format!(
         "a client that asks {count} times and does not read: {taken} taken, {} more at the server, another one got \
          {fetched} files",
@@ -161,10 +159,10 @@ fn a_client_subscribes_without_end() {
             let path = format!("/data/{number}");
             let (options, cache) = (Hash::EMPTY, Hash::EMPTY);
             raw.send(Message::Icanhaz { path: path.as_bytes(), options, cache }.to_frame());
-            raw.drain();
+            if number % 1000 == 0 {
+                raw.until_answered();
+            }
         }
-        raw.send(Message::GREETING.to_frame());
-        raw.until_answered();
     });
     assert!(more < 64 * MIB, "the server had {} more", mib(more));
     report(&format!(
