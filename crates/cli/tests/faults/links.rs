@@ -27,9 +27,13 @@ fn a_client_that_hardly_reads_holds_up_no_other() {
     let begun = slow.hold_after(Way::Down, 100_000);
     let client = Process::start(&get(&slow, "slow"));
     slow.reaches(Way::Down, begun, || client.has_ended());
-    let (files, began) = (short_or_long(10, 200), Instant::now());
+    let (files, began) = (short_or_long(10, 30), Instant::now());
     for number in 0..files {
-        slow.pass(Way::Down, 1);
+        // Its heartbeat ends the connection if this takes longer than 10 s.
+        assert!(
+            slow.reaches(Way::Down, slow.hold_after(Way::Down, 1), || client.has_ended()),
+            "it has ended"
+        );
         run(&get(&fast, &format!("{number}"))).expect(0);
         assert!(fs::read(folder.path(&number.to_string())).unwrap() == content);
         fs::remove_file(folder.path(&number.to_string())).unwrap();

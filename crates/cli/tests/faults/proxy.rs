@@ -102,11 +102,6 @@ impl Proxy {
         true
     }
 
-    /// Lets so many more bytes pass, and waits until they have.
-    pub fn pass(&self, way: Way, bytes: u64) {
-        self.reaches(way, self.hold_after(way, bytes), || false);
-    }
-
     /// Cuts all connections. What was read and not passed on is lost.
     pub fn cut(&self) {
         self.end(|(client, server), _| {
