@@ -133,7 +133,15 @@ impl Changes {
     /// watched.
     pub fn subscribe(&self, base: TreePath, wake: Wake) -> Result<Arc<Subscription>, FileError> {
         let subscription = Arc::new(Subscription { base, queue: Mutex::default(), wake });
-        lock(&self.subscribers).push(Arc::downgrade(&subscription));
+        let mut subscribers = lock(&self.subscribers);
+        if subscribers.len() == subscribers.capacity() {
+            // Those that are gone are removed when a change is told, which may be never.
+            subscribers.retain(|subscriber| subscriber.strong_count() > 0);
+            let living = subscribers.len();
+            subscribers.reserve(living);
+        }
+        subscribers.push(Arc::downgrade(&subscription));
+        drop(subscribers);
         // Another subscriber waits here until the folder is watched.
         let begin = lock(&self.begin);
         if !self.is_watched.load(Ordering::Relaxed) {
@@ -260,6 +268,18 @@ mod tests {
         settling.on_hint(Hint::Moved { from: path("a"), to: path("b") }, began);
         assert_eq!(settling.take(began), Some(vec![PathChange::Moved { from: path("a"), to: path("b") }]));
         assert_eq!(settling.take(began + MOVE_FOR), Some(vec![PathChange::At(path("c"))]));
+    }
+
+    #[test]
+    fn subscribers_that_are_gone_take_no_memory() {
+        let changes = Changes::new(Box::new(|| Ok(())));
+        let living: Vec<_> =
+            (0..100).map(|_| changes.subscribe(path("a"), Arc::new(|| {})).unwrap()).collect();
+        for _ in 0..10_000 {
+            changes.subscribe(path("a"), Arc::new(|| {})).unwrap();
+        }
+        let kept = lock(&changes.subscribers).len();
+        assert!((living.len()..=400).contains(&kept), "{kept}");
     }
 
     #[test]

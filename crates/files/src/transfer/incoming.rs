@@ -13,6 +13,9 @@ use crate::error::{Code, FileError};
 use crate::tree::{Directory, MoreAttributes, Target};
 use crate::wire::{Cheezburger, DIGEST, Headers};
 
+/// How often a part is opened again that gets its place meanwhile.
+const OPENS: u32 = 3;
+
 /// What is announced of a file before its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announced {
@@ -60,10 +63,8 @@ struct BlockLog {
 impl Part {
     /// Opens the part of a file, or creates it. Error: Denied, another transfer writes it.
     pub fn open(directory: &dyn Directory, name: &[u8]) -> Result<Part, FileError> {
-        let target = directory.create(&part_name(name))?;
-        if !target.try_lock()? {
-            return Err(FileError::new(Code::Denied, "another transfer writes this file"));
-        }
+        let target = lock_part(directory, &part_name(name))?
+            .ok_or_else(|| FileError::new(Code::Denied, "another transfer writes this file"))?;
         Ok(Part { target, sidecar: read_sidecar(directory, name) })
     }
 
@@ -71,6 +72,21 @@ impl Part {
     pub fn announced(&self) -> Option<&Announced> {
         self.sidecar.as_ref().map(|sidecar| &sidecar.announced)
     }
+}
+
+/// Opens a part, or creates it, and locks it. None: another transfer writes it.
+pub fn lock_part(directory: &dyn Directory, part: &[u8]) -> Result<Option<Box<dyn Target>>, FileError> {
+    for _ in 0..OPENS {
+        let target = directory.create(part)?;
+        if !target.try_lock()? {
+            return Ok(None);
+        }
+        // Else the transfer that had locked it has put it in its place meanwhile: it is the finished file.
+        if directory.is_named(part, &*target)? {
+            return Ok(Some(target));
+        }
+    }
+    Ok(None)
 }
 
 fn read_sidecar(directory: &dyn Directory, name: &[u8]) -> Option<sidecar::Sidecar> {
@@ -272,7 +288,11 @@ impl IncomingFile {
         }
         directory.rename(&part_name(&self.name), &self.name)?;
         if self.blocks.is_some() {
-            directory.remove_file(&blocks_name(&self.name))?;
+            match directory.remove_file(&blocks_name(&self.name)) {
+                // The transfer before had given the file its name, and then removed the record that this one uses.
+                Err(error) if error.code == Code::NotFound => {}
+                outcome => outcome?,
+            }
         }
         if sync {
             directory.sync()?;
@@ -324,5 +344,62 @@ fn beside(name: &[u8], suffix: &[u8]) -> Vec<u8> {
     match beside.len() <= 255 {
         true => beside,
         false => [b".", blake3::hash(name).to_hex().as_bytes(), suffix].concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::tree::disk::DiskFolder;
+    use crate::tree::{Attributes, Folder, Names, Source, TreePath};
+
+    /// A directory in which another transfer puts the part in its place when this one has opened it.
+    struct Racing(Box<dyn Directory>, Cell<u32>);
+
+    impl Directory for Racing {
+        fn create(&self, name: &[u8]) -> Result<Box<dyn Target>, FileError> {
+            let opened = self.0.create(name)?;
+            if self.1.get() > 0 {
+                self.1.set(self.1.get() - 1);
+                self.0.rename(name, b"file")?;
+            }
+            Ok(opened)
+        }
+
+        fn attributes(&self, name: &[u8]) -> Result<Attributes, FileError> {
+            self.0.attributes(name)
+        }
+
+        fn names(&self) -> Result<Names, FileError> {
+            self.0.names()
+        }
+
+        fn directory(&self, name: &[u8]) -> Result<Box<dyn Directory>, FileError> {
+            self.0.directory(name)
+        }
+
+        fn open(&self, name: &[u8]) -> Result<(Box<dyn Source>, Attributes), FileError> {
+            self.0.open(name)
+        }
+
+        fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, FileError> {
+            self.0.read_link(name)
+        }
+    }
+
+    #[test]
+    fn a_finished_file_is_not_taken_for_its_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = |races| {
+            std::fs::write(dir.path().join(".file.part"), "finished").unwrap();
+            let directory = DiskFolder::open(dir.path()).unwrap().directory(&TreePath::default()).unwrap();
+            lock_part(&Racing(directory, Cell::new(races)), &part_name(b"file")).unwrap()
+        };
+        assert_eq!(lock(0).unwrap().attributes().unwrap().size, 8, "a part that was left");
+        assert_eq!(lock(1).unwrap().attributes().unwrap().size, 0, "a new part");
+        assert_eq!(std::fs::read(dir.path().join("file")).unwrap(), b"finished");
+        assert!(lock(OPENS).is_none());
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::digest::{Digest, digest_of};
 use super::hard_links::{HardLinks, LaterName};
-use super::incoming::part_name;
+use super::incoming::{lock_part, part_name};
 use super::mirror::{self, Mirror};
 use super::selection::Selection;
 use crate::error::{Code, FileError};
@@ -448,7 +448,13 @@ fn remove_old_parts(directory: &dyn Directory, age: Duration) {
     let Ok(names) = directory.names() else { return };
     for name in names.map_while(Result::ok).filter(|name| is_part(name)) {
         let is_old = |known: Attributes| i128::from(known.mtime_ns) < limit.as_nanos() as i128;
-        if directory.attributes(&name).is_ok_and(is_old) {
+        if !directory.attributes(&name).is_ok_and(is_old) {
+            continue;
+        }
+        // A part that a transfer writes is not old, whatever the clocks say. The lock is held until it is removed.
+        let part = name.strip_suffix(b".blocks").unwrap_or(&name);
+        let lock = directory.attributes(part).map(|_| lock_part(directory, part));
+        if !matches!(lock, Ok(Ok(None))) {
             let _ = directory.remove_file(&name);
         }
     }

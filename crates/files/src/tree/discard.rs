@@ -59,6 +59,10 @@ impl Directory for Discard {
         Ok(Box::new(Discard))
     }
 
+    fn is_named(&self, _: &[u8], _: &dyn Target) -> Result<bool, FileError> {
+        Ok(true)
+    }
+
     fn create_new(&self, _: &[u8]) -> Result<Option<Box<dyn Target>>, FileError> {
         Ok(Some(Box::new(Discard)))
     }

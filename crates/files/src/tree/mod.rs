@@ -79,6 +79,15 @@ pub trait Directory: Send {
         read_only()
     }
 
+    /// Returns true if an open file has this name.
+    fn is_named(&self, name: &[u8], file: &dyn Target) -> Result<bool, FileError> {
+        match self.attributes(name) {
+            Ok(named) => Ok(named.tag == file.attributes()?.tag),
+            Err(error) if error.code == Code::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Creates a file for writing. None: the name is taken.
     fn create_new(&self, _name: &[u8]) -> Result<Option<Box<dyn Target>>, FileError> {
         read_only()
