@@ -20,12 +20,10 @@ fn is_inside(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
     }
-    let is_root = rustix::process::geteuid().is_root();
-    let flags = if is_root { "-m" } else { "-rm" };
+    let flags = if rustix::process::geteuid().is_root() { "-m" } else { "-rm" };
     let possible = Command::new("unshare").args([flags, "mount", "-t", "tmpfs", "none", "/tmp"]).output();
-    if !possible.as_ref().is_ok_and(|done| done.status.success()) {
-        assert!(!is_root, "root cannot mount a file system: {possible:?}");
-        println!("{test}: not tested, because user namespaces are not allowed here");
+    if !possible.is_ok_and(|done| done.status.success()) {
+        println!("{test}: not tested, because this process may not mount a file system");
         return false;
     }
     let own = std::env::current_exe().unwrap();
