@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use pinnace_files::client::{Client, Event, Report, Transfer};
@@ -235,6 +236,23 @@ fn a_directory_and_a_file_in_each_other_s_way() {
         assert_eq!(leaves(&pair.to()), ["a/x", "b"]);
         assert_eq!(pair.run(Rules::mirror()).failed, []);
         assert_eq!(leaves(&pair.to()), ["a", "b/c"]);
+    });
+}
+
+/// A FIFO of the source fails, and is known to have nothing below it.
+#[test]
+fn a_special_file_keeps_its_name_and_no_other() {
+    for_both(|pair| {
+        make(&pair.from(), &["a"]);
+        make(&pair.to(), &["old", "pipe"]);
+        let made = Command::new("mkfifo").arg(pair.from().join("pipe")).status().unwrap();
+        assert!(made.success());
+        let failed = pair.run(Rules::mirror()).failed;
+        assert_eq!(failed.iter().map(|(_, error)| error.code).collect::<Vec<_>>(), [Code::NotPlain]);
+        assert_eq!(leaves(&pair.to()), ["a", "pipe"]);
+        let rules = Rules { filter: vec![Pattern::exclude("pipe")], ..Rules::mirror() };
+        assert_eq!(pair.run(rules).failed, []);
+        assert_eq!(leaves(&pair.to()), ["a", "pipe"]);
     });
 }
 

@@ -66,9 +66,16 @@ pub fn verify(given: &FilesVerify) -> Outcome {
 pub fn watch(given: &FilesWatch) -> Outcome {
     let client = connect(&given.server)?;
     let rules = rules(&given.rules, deletion(&given.deletion)?);
-    match complete(&client.follow(&given.path, &given.to, rules), &given.output) {
+    let (transfer, output) = (client.follow(&given.path, &given.to, rules), &given.output);
+    let mut progress = Progress::new(output.json, output.quiet);
+    // There is no report before the end.
+    let ended = follow_events(&transfer, &mut progress, |event| match event {
+        Event::Failed { path, error } if !output.json => say(format!("{path}: {error}")),
+        _ => {}
+    });
+    match ended {
         Err(Failure::Signal(_)) => Ok(()),
-        outcome => outcome,
+        ended => of_report(&ended?),
     }
 }
 

@@ -173,7 +173,26 @@ fn a_folder_is_kept_the_same() {
     );
     run(&["files", "verify", "-s", &endpoint, "/", &to, "--exclude", "own", "--exclude", "file"], b"")
         .expect(0);
-    let watch = start(&["files", "watch", "-s", &endpoint, "/", &to, "--delete", "--quiet"]);
+    // A file by itself, and where links lead.
+    let verify =
+        |path: &str, code| run(&["files", "verify", "-s", &endpoint, path, &to], b"").expect(code).out;
+    fs::write(copy.join("file"), "one").unwrap();
+    let same_time = fs::File::options().write(true).open(copy.join("file")).unwrap();
+    same_time.set_modified(fs::metadata(source.join("a/file")).unwrap().modified().unwrap()).unwrap();
+    assert_eq!(verify("/a/file", 0), "");
+    fs::write(copy.join("file"), "two").unwrap();
+    assert_eq!(verify("/a/file", 1), "differs: /a/file\n");
+    for (directory, target) in [(&source, "one"), (&copy, "two")] {
+        std::os::unix::fs::symlink(target, directory.join("link")).unwrap();
+    }
+    assert!(verify("/", 1).contains("differs: /link\n"));
+    fs::remove_file(source.join("link")).unwrap();
+
+    let made = Command::new("mkfifo").arg(source.join("pipe")).status().unwrap();
+    assert!(made.success());
+    let mut watch = start(&["files", "watch", "-s", &endpoint, "/", &to, "--delete", "--quiet"]);
+    assert!(watch.said().starts_with("/pipe: not a regular file"));
+    fs::remove_file(source.join("pipe")).unwrap();
     fs::write(source.join("a/file"), "changed").unwrap();
     until_same(&source, &copy);
     fs::remove_dir_all(source.join("a")).unwrap();

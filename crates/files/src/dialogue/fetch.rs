@@ -142,7 +142,11 @@ impl Fetch {
         }
         headers.request.into_iter().for_each(|number| asks.cancel(number));
         self.open = self.open.saturating_sub(1);
-        if is_wanted {
+        let is_compared = self.checksum && self.arrivals.known(filename).is_some_and(|own| own.size == size);
+        if is_wanted && is_compared {
+            // The entry has the digest.
+            self.ask(asks, Request { digests: true, ..Request::new(0, Mode::List, filename) });
+        } else if is_wanted {
             self.plan(filename, false);
         }
         true
@@ -209,7 +213,9 @@ impl Fetch {
     fn on_failed(&mut self, reply: &Reply<'_>, asks: &mut Asks, settled: &mut u64) -> Result<(), FileError> {
         let (filename, error) = (reply.burger.filename, reply.failure());
         *settled += self.arrivals.give_up(filename);
-        self.arrivals.miss(filename);
+        if self.arrivals.miss(filename, error.code) {
+            return Ok(());
+        }
         if error.code == Code::NotFound && self.follows {
             // It was removed since it was listed, which is told too.
             return Ok(());
@@ -230,6 +236,13 @@ impl Fetch {
     fn on_list(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> Result<(), FileError> {
         for entry in Entries::of_list(reply.burger.chunk).with_extra(reply.headers.extra) {
             let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
+            if entry.name.is_empty() && self.is_dry && !self.is_listing {
+                // It is the path itself, which is a file.
+                if self.arrivals.replaces_by_content(&self.path, &entry) {
+                    self.plan(&self.path.clone(), false);
+                }
+                continue;
+            }
             match self.arrivals.place_entry(&entry) {
                 Ok((None, true)) if self.is_dry => {
                     let filename = self.arrivals.filename_of(entry.name);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::comparison::{COMPARED, Comparison};
-use super::digest::{BLOCK, Digest};
+use super::digest::{BLOCK, Digest, digest_of};
 use super::hard_links::LaterName;
 use super::incoming::{Announced, IncomingFile, Part, has_part};
 use super::place::{Place, Placed, TreeTarget};
@@ -154,10 +154,10 @@ impl Arrivals {
         self.tree.as_mut().ok_or_else(|| FileError::new(Code::Invalid, "no directory has begun"))
     }
 
-    /// A file of the source failed, perhaps before it was listed.
-    pub fn miss(&mut self, filename: &[u8]) {
+    /// A file of the source failed, perhaps before it was listed. Returns true if it is left out here.
+    pub fn miss(&mut self, filename: &[u8], code: Code) -> bool {
         let below = below(&self.path, filename).unwrap_or_default();
-        self.tree.iter_mut().for_each(|tree| tree.miss(&below));
+        self.tree.as_mut().is_some_and(|tree| tree.miss(&below, code))
     }
 
     /// The listing is complete. Reports each path that is removed here, as the source's.
@@ -343,6 +343,14 @@ impl Arrivals {
     pub fn known(&mut self, filename: &[u8]) -> Option<Attributes> {
         let (directory, name) = self.place_of(filename).ok()?;
         directory.attributes(&name).ok().filter(|own| own.kind == Kind::File)
+    }
+
+    /// As `replaces`, for the entry of a file with its digest.
+    pub fn replaces_by_content(&mut self, filename: &[u8], entry: &Entry<'_>) -> bool {
+        let own = self.known(filename);
+        let place = self.place_of(filename);
+        let digest = || digest_of(&*place.and_then(|(directory, name)| directory.open(&name)).ok()?.0).ok();
+        self.selection.replaces(own.as_ref(), entry, digest)
     }
 
     /// Returns true if the source's file replaces the one here.

@@ -203,7 +203,8 @@ impl TreeTarget {
             return Ok(match entry.kind {
                 Kind::File if self.replaces(own.as_ref(), entry, &path) => Placed::Wanted,
                 Kind::File => Placed::Same,
-                kind if own.is_some_and(|own| own.kind == kind) => Placed::Same,
+                Kind::Link if own.is_some() && self.leads_to(&path, entry.target) => Placed::Same,
+                Kind::Directory if own.is_some() => Placed::Same,
                 _ => Placed::Made,
             });
         }
@@ -218,6 +219,13 @@ impl TreeTarget {
             digest_of(&*self.directory_of(parent).ok()?.open(name).ok()?.0).ok()
         };
         selection.replaces(own, entry, digest)
+    }
+
+    /// Returns true if there is a link here with this target.
+    fn leads_to(&mut self, path: &TreePath, target: &[u8]) -> bool {
+        let Ok((parent, name)) = split(path) else { return false };
+        let link = self.directory_of(parent).and_then(|directory| directory.read_link(name));
+        link.is_ok_and(|link| link == target)
     }
 
     /// Makes the directory or link of an entry. If it exists here, sets its attributes.
@@ -248,8 +256,7 @@ impl TreeTarget {
                 set.map(|()| if is_new { Placed::Made } else { Placed::Same })
             }
             Kind::Link => {
-                let is_same = own.is_some_and(|own| own.kind == Kind::Link)
-                    && directory.read_link(name).is_ok_and(|target| target == entry.target);
+                let is_same = directory.read_link(name).is_ok_and(|target| target == entry.target);
                 if !is_same {
                     directory.make_link(name, entry.target)?;
                 }
@@ -326,9 +333,19 @@ impl TreeTarget {
         Ok(*digest)
     }
 
-    /// A path of the source failed, perhaps before it was listed.
-    pub fn miss(&mut self, path: &TreePath) {
-        self.mirror.iter_mut().for_each(|mirror| mirror.miss(path));
+    /// A path of the source failed, perhaps before it was listed. Returns true if it is left out here.
+    pub fn miss(&mut self, path: &TreePath, code: Code) -> bool {
+        let filter = &self.selection.filter;
+        let is_left_out = filter.excludes(path, false) || filter.excludes(path, true);
+        // What is neither a file, nor a directory, nor a link has nothing below it.
+        let is_special = code == Code::NotPlain && self.folder.directory(path).is_err();
+        if let Some(mirror) = &mut self.mirror {
+            match is_left_out || is_special {
+                true => mirror.add(path, false),
+                false => mirror.miss(path),
+            }
+        }
+        is_left_out
     }
 
     /// The source lists a directory.
