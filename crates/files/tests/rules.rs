@@ -250,6 +250,8 @@ fn a_special_file_keeps_its_name_and_no_other() {
         let failed = pair.run(Rules::mirror()).failed;
         assert_eq!(failed.iter().map(|(_, error)| error.code).collect::<Vec<_>>(), [Code::NotPlain]);
         assert_eq!(leaves(&pair.to()), ["a", "pipe"]);
+        let rules = Rules { filter: vec![Pattern::exclude("pipe/")], ..Rules::mirror() };
+        assert_eq!(pair.run(rules).failed.len(), 1, "a pattern of directories");
         let rules = Rules { filter: vec![Pattern::exclude("pipe")], ..Rules::mirror() };
         assert_eq!(pair.run(rules).failed, []);
         assert_eq!(leaves(&pair.to()), ["a", "pipe"]);

@@ -335,8 +335,8 @@ impl TreeTarget {
 
     /// A path of the source failed, perhaps before it was listed. Returns true if it is left out here.
     pub fn miss(&mut self, path: &TreePath, code: Code) -> bool {
-        let filter = &self.selection.filter;
-        let is_left_out = filter.excludes(path, false) || filter.excludes(path, true);
+        // The path may be a file, so a pattern of directories is not enough. The empty one is the whole transfer.
+        let is_left_out = !path.is_empty() && self.selection.filter.excludes(path, false);
         // What is neither a file, nor a directory, nor a link has nothing below it.
         let is_special = code == Code::NotPlain && self.folder.directory(path).is_err();
         if let Some(mirror) = &mut self.mirror {
