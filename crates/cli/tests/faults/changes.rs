@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::common::{Done, Folder};
 use crate::process::{Process, Server};
 use crate::proxy::{Proxy, Way};
-use crate::support::{MIB, Random, report, short_or_long};
+use crate::support::{MIB, Random, folder_with, report, short_or_long};
 
 /// What becomes of the source. Truncation is in the tests of crates/files.
 #[derive(Debug, Clone, Copy)]
@@ -63,11 +63,7 @@ struct Day {
 
 impl Day {
     fn new(way: Way, content: &[u8]) -> Day {
-        let folder = Folder::new();
-        for name in ["source", "target"] {
-            fs::create_dir(folder.path(name)).unwrap();
-        }
-        fs::write(folder.path("source/file"), content).unwrap();
+        let folder = folder_with(content);
         let served = if way == Way::Down { "source" } else { "target" };
         let server = Server::start(&[&format!("{}=/data", folder.text(served))]);
         let proxy = Proxy::new(&server.endpoint);

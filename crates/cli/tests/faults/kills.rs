@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::common::{Done, Folder};
 use crate::process::{IN_USE, Process, Server};
 use crate::proxy::{Proxy, Way};
-use crate::support::{MIB, Random, mib, names, recorded, report, short_or_long};
+use crate::support::{MIB, Random, folder_with, mib, names, recorded, report, short_or_long};
 
 /// The window, which does not grow at this rate, and the largest chunk.
 const RATE: &str = "64M";
@@ -29,11 +29,7 @@ struct Day {
 
 impl Day {
     fn new(way: Way, content: &[u8]) -> Day {
-        let folder = Folder::new();
-        for name in ["source", "target"] {
-            fs::create_dir(folder.path(name)).unwrap();
-        }
-        fs::write(folder.path("source/file"), content).unwrap();
+        let folder = folder_with(content);
         let server = Server::start(&[&served(&folder, way)]);
         let proxy = Proxy::new(&server.endpoint);
         Day { folder, way, server, proxy, client: None, refused: 0 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::Folder;
 use crate::process::{IN_USE, Process, Server, run};
 use crate::proxy::{Proxy, Way};
-use crate::support::{MIB, Random, is_long, mib, names, report, short_or_long};
+use crate::support::{MIB, Random, folder_with, is_long, mib, names, report, short_or_long};
 
 /// A client that gets a byte for each file that another client gets.
 #[test]
@@ -88,12 +88,8 @@ fn cut(proxy: &Proxy, way: Way, start: impl Fn() -> Process) -> (u32, u32) {
 fn a_link_that_is_cut_again_and_again() {
     for (what, way, size) in [("get", Way::Down, 12 * MIB), ("put", Way::Up, 4 * MIB)] {
         let size = short_or_long(size, 900 * MIB);
-        let folder = Folder::new();
-        for name in ["source", "target"] {
-            fs::create_dir(folder.path(name)).unwrap();
-        }
         let content = Random::new().octets(size);
-        fs::write(folder.path("source/file"), &content).unwrap();
+        let folder = folder_with(&content);
         let (served, from, to) = match way {
             Way::Down => ("source", "/data/file".to_owned(), folder.text("target/file")),
             Way::Up => ("target", folder.text("source/file"), "/data/file".to_owned()),
@@ -120,12 +116,8 @@ fn a_link_that_is_cut_again_and_again() {
 #[test]
 fn a_link_that_hangs() {
     for (what, way) in [("get", Way::Down), ("put", Way::Up)] {
-        let folder = Folder::new();
-        for name in ["source", "target"] {
-            fs::create_dir(folder.path(name)).unwrap();
-        }
         let content = Random::new().octets(6 * MIB);
-        fs::write(folder.path("source/file"), &content).unwrap();
+        let folder = folder_with(&content);
         let (served, from, to) = match way {
             Way::Down => ("source", "/data/file".to_owned(), folder.text("target/file")),
             Way::Up => ("target", folder.text("source/file"), "/data/file".to_owned()),

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use pinnace::files::transfer::digest::BLOCK;
 use pinnace::files::transfer::sidecar;
 
+use crate::common::Folder;
+
 pub const MIB: u64 = 1 << 20;
 
 /// Returns true if the long tests are requested.
@@ -98,4 +100,14 @@ pub fn report(line: &str) {
         let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
         file.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
+}
+
+/// A folder with the folders `source`, which has one file, and `target`.
+pub fn folder_with(content: &[u8]) -> Folder {
+    let folder = Folder::new();
+    for name in ["source", "target"] {
+        fs::create_dir(folder.path(name)).unwrap();
+    }
+    fs::write(folder.path("source/file"), content).unwrap();
+    folder
 }
