@@ -84,6 +84,15 @@ impl Outbox {
         waiting.frames.push_front(frame);
     }
 
+    /// Drops all that waits.
+    pub fn clear(&self) {
+        let mut waiting = self.lock();
+        let bytes = waiting.bytes;
+        self.subtract(&mut waiting, bytes);
+        waiting.frames.clear();
+        waiting.is_full = false;
+    }
+
     /// Returns true if there is room again for a dialogue that has found none.
     pub fn is_freed(&self) -> bool {
         let mut waiting = self.lock();

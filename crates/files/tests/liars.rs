@@ -9,7 +9,7 @@ use fake::{Fake, content, data, with_client};
 use pinnace_files::client::Report;
 use pinnace_files::error::{Code, Error};
 use pinnace_files::transfer::digest::{GROUP, group_value};
-use pinnace_files::wire::{Entry, Extra, Form, Headers, Kind, Message, put_entry};
+use pinnace_files::wire::{Entry, Extra, Form, Headers, Kind, Message, Mode, Request, put_entry};
 
 /// Fetches from a scripted server.
 fn get(to: &Path, script: impl FnOnce(&mut Fake) + Send + 'static) -> Result<Report, Error> {
@@ -222,4 +222,40 @@ fn a_link_that_the_server_made_is_not_followed() {
     });
     assert!(matches!(codes(&outcome)[..], [Code::NotPlain | Code::NotFound]), "{outcome:?}");
     assert_eq!(fs::read_dir(outside).unwrap().count(), 0);
+}
+
+/// What a server has said before it got the client's last greeting is about its session before.
+#[test]
+fn an_upload_begins_once_after_each_greeting() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, whole) = (dir.path().join("file"), content(5));
+    fs::write(&from, &whole).unwrap();
+    let outcome = with_client(
+        move |fake| {
+            let fetch = |upload: &Request| Request::new(1, Mode::Fetch, &upload.source).to_frame();
+            let nom = |credit| Message::Nom { credit, sequence: 1 }.to_frame();
+            let upload = fake.next_upload().unwrap();
+            fake.send(&Message::Rtfm { reason: b"something else" }.to_frame());
+            // The client begins again, and this server does not know yet.
+            fake.send(&nom(3 * GROUP / 2));
+            fake.send(&fetch(&upload));
+            let upload = fake.next_upload().unwrap();
+            fake.send(&nom(whole.len() as u64));
+            fake.send(&fetch(&upload));
+            let mut got = Vec::new();
+            assert_eq!(fake.next_chunk().1.form, Form::Begin);
+            loop {
+                let (offset, headers, chunk) = fake.next_chunk();
+                if headers.form == Form::End {
+                    break;
+                }
+                assert_eq!((headers.form, offset), (Form::Data, got.len() as u64));
+                got.extend(chunk);
+            }
+            assert!(got == whole);
+            fake.end(&upload);
+        },
+        |client| client.put(&from, "/file").wait(),
+    );
+    assert_eq!(outcome.unwrap().failed, []);
 }

@@ -15,8 +15,10 @@ use crate::sockets::OwnSocket;
 const TURN: usize = 64;
 const SENT: usize = 16;
 
-/// How often a frame is tried again for which the connection has no room.
+/// When a frame is tried again for which there is no room, or no connection: the first time, and the longest pause
+/// after several.
 const RETRY: Duration = Duration::from_millis(2);
+const RETRY_MAX: Duration = Duration::from_millis(16);
 
 /// The names of events of failed handshakes begin with this.
 const FAILED: &str = "handshake_failed";
@@ -105,13 +107,14 @@ impl Shared {
 pub struct Connection {
     socket: OwnSocket,
     shared: Arc<Shared>,
-    /// When a frame is tried again for which there was no room.
+    /// When a frame is tried again for which there was no room, and the pause after that.
     retry_at: Option<Instant>,
+    pause: Duration,
 }
 
 impl Connection {
     pub fn new(socket: OwnSocket, shared: Arc<Shared>) -> Connection {
-        Connection { socket, shared, retry_at: None }
+        Connection { socket, shared, retry_at: None, pause: RETRY }
     }
 
     /// Sends the next frame. False: there is none, or no room for it.
@@ -122,9 +125,11 @@ impl Connection {
             self.socket.send(Outgoing::Body(frame.clone()), false, false)
         {
             outbox.put_back(frame);
-            self.retry_at = Some(Instant::now() + RETRY);
+            self.retry_at = Some(Instant::now() + self.pause);
+            self.pause = (2 * self.pause).min(RETRY_MAX);
             return false;
         }
+        self.pause = RETRY;
         if outbox.is_freed() {
             self.shared.dialogue.ring();
         }

@@ -155,6 +155,8 @@ impl ClientBuilder {
                 // It was a str.
                 options.security.be_plain_client(user, std::str::from_utf8(password).unwrap_or_default());
             }
+            // What was made for a lost connection is not sent over the next one.
+            options.immediate = true;
             // Tells the task that the connection was lost, and is there again.
             options.hiccup_msg = Some(Message::GREETING.to_frame());
         })?;

@@ -164,6 +164,8 @@ impl ClientTask {
                 Ok(false) => {}
                 Err(what) => self.end_all(Failure::Protocol(what)),
             },
+            // The server has not answered the last greeting yet: it is about the session before.
+            Ok(Message::Nom { .. } | Message::Icanhaz { .. }) if !self.requester.is_open() => {}
             Ok(Message::Nom { credit, .. }) => self.provider.on_nom(credit),
             Ok(Message::Icanhaz { path, options, .. }) => match Request::read(path, options) {
                 Some(Ok(request)) => self.provider.on_request(&request, &self.mounts),
@@ -236,7 +238,8 @@ impl ClientTask {
 
     /// A new connection, or a server that was restarted: it knows nothing of this client.
     fn begin_again(&mut self) {
-        self.provider.reset();
+        self.provider.clear();
+        self.connection.outbox.clear();
         self.requester.begin_again();
         self.greet();
     }

@@ -93,6 +93,12 @@ impl Provider {
         *self = Provider { unsent, sent, pacer, ..Provider::new(self.wake.clone()) };
     }
 
+    /// As `reset`, and what waits is not sent either.
+    pub fn clear(&mut self) {
+        self.unsent.clear();
+        self.reset();
+    }
+
     pub fn on_nom(&mut self, credit: u64) {
         self.granted = self.granted.saturating_add(credit);
         self.credit.grant(self.granted);

@@ -35,8 +35,18 @@ impl Fake {
         self.socket.send_message(&mut [Outgoing::Bytes(&self.client), Outgoing::Bytes(frame)], true).unwrap();
     }
 
-    /// Answers greetings until a request comes. None: the client says goodbye.
+    /// Answers greetings until a request for files comes. None: the client says goodbye.
     pub fn next_request(&mut self) -> Option<Request> {
+        self.next_of(&[Mode::Fetch, Mode::List, Mode::Values])
+    }
+
+    /// As `next_request`, until an upload begins.
+    #[allow(dead_code, reason = "not every test calls it")]
+    pub fn next_upload(&mut self) -> Option<Request> {
+        self.next_of(&[Mode::Upload])
+    }
+
+    fn next_of(&mut self, modes: &[Mode]) -> Option<Request> {
         while !self.has_left {
             let mut frames: Vec<Vec<u8>> = Vec::new();
             self.socket.recv_frames(true, &mut |frame| frames.push(frame.data().to_vec())).ok()?;
@@ -46,10 +56,10 @@ impl Fake {
                 Message::Hugz => self.send(&Message::HugzOk.to_frame()),
                 Message::Icanhaz { path, options, .. } => {
                     let request = Request::read(path, options).unwrap().unwrap();
-                    match request.mode {
-                        Mode::Fetch | Mode::List | Mode::Values => return Some(request),
-                        Mode::Greet => self.end(&request),
-                        Mode::Cancel | Mode::Skip | Mode::Upload | Mode::Follow => {}
+                    if request.mode == Mode::Greet {
+                        self.end(&request);
+                    } else if modes.contains(&request.mode) {
+                        return Some(request);
                     }
                 }
                 Message::Kthxbai => self.has_left = true,
@@ -57,6 +67,18 @@ impl Fake {
             }
         }
         None
+    }
+
+    /// The next chunk of an upload, copied: its offset, header and octets. Other messages are left out.
+    #[allow(dead_code, reason = "not every test calls it")]
+    pub fn next_chunk(&mut self) -> (u64, Headers, Vec<u8>) {
+        loop {
+            let mut frames: Vec<Vec<u8>> = Vec::new();
+            self.socket.recv_frames(true, &mut |frame| frames.push(frame.data().to_vec())).unwrap();
+            if let Ok(Message::Cheezburger(burger)) = Message::read(&frames[1]) {
+                return (burger.offset, Headers::read(burger.headers).unwrap(), burger.chunk.to_vec());
+            }
+        }
     }
 
     pub fn reply(&self, request: &Request, headers: Headers, offset: u64, eof: bool, chunk: &[u8]) {
@@ -86,6 +108,13 @@ impl Fake {
 
     pub fn end(&self, request: &Request) {
         self.reply(request, Headers { form: Form::End, ..Headers::default() }, 0, false, b"");
+    }
+}
+
+impl Drop for Fake {
+    /// Also when the script has failed: the client does not wait for it.
+    fn drop(&mut self) {
+        let _ = self.socket.close();
     }
 }
 
