@@ -12,6 +12,8 @@ pub enum Code {
     NotFound,
     /// The file system, or the server's access rules, forbid it.
     Denied,
+    /// Another transfer writes the file.
+    InUse,
     /// It is neither a file, nor a directory, nor a symbolic link that may be sent; or a path leads over a link.
     NotPlain,
     /// The file is not the one that was asked for: it was changed or replaced.
@@ -31,9 +33,10 @@ pub enum Code {
 }
 
 impl Code {
-    const NAMES: [(&'static [u8], Code); 9] = [
+    const NAMES: [(&'static [u8], Code); 10] = [
         (b"not-found", Code::NotFound),
         (b"denied", Code::Denied),
+        (b"in-use", Code::InUse),
         (b"not-plain", Code::NotPlain),
         (b"changed", Code::Changed),
         (b"no-room", Code::NoRoom),

@@ -114,6 +114,46 @@ fn await_bytes(transfer: &Transfer, least: u64) {
     }
 }
 
+/// It may be the same transfer, over a connection whose loss the server has not noticed yet.
+#[test]
+fn a_file_that_another_transfer_writes_is_waited_for() {
+    const LARGE: u64 = 3 << 20;
+    let from = tempfile::tempdir().unwrap();
+    fs::write(from.path().join("small"), "small").unwrap();
+    fs::write(from.path().join("large"), octets(LARGE as usize, 8)).unwrap();
+    let (server, client) = serve(from.path(), "tcp://127.0.0.1:*");
+    // Each is sent at least twice before the other transfer ends.
+    for (name, path, least) in [
+        ("large", "/data/large", 2 * LARGE),
+        ("small", "/data/", LARGE + 2 * 5),
+        ("large", "/data/", 2 * LARGE + 5),
+        ("large", "", 2 * LARGE),
+    ] {
+        let to = tempfile::tempdir().unwrap();
+        let other = fs::File::create(to.path().join(format!(".{name}.part"))).unwrap();
+        other.lock().unwrap();
+        let (_receiver, sender) = serve(to.path(), "tcp://127.0.0.1:*");
+        let (before, began) = (server.sent_bytes(), Instant::now());
+        let transfer = match path {
+            "" => sender.put(&from.path().join("large"), "/data/large"),
+            _ => client.get(path, to.path()),
+        };
+        match path {
+            "" => await_bytes(&transfer, least),
+            _ => {
+                while server.sent_bytes() - before < least {
+                    assert!(began.elapsed() < PATIENCE, "{name} of {path} is sent once");
+                    std::thread::yield_now();
+                }
+            }
+        }
+        drop(other);
+        let report = transfer.wait().unwrap();
+        assert_eq!(report.failed, vec![], "{name} of {path}");
+        assert!(fs::read(to.path().join(name)).unwrap() == fs::read(from.path().join(name)).unwrap());
+    }
+}
+
 #[test]
 fn a_transfer_goes_on_where_it_ended() {
     const SIZE: usize = 64 << 20;

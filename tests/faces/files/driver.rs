@@ -30,6 +30,7 @@ fn errno_of(code: Code) -> i32 {
     match code {
         Code::NotFound => 2,
         Code::Denied => 13,
+        Code::InUse => 16,
         Code::NotPlain => 40,
         Code::Changed => 116,
         Code::NoRoom => 28,

@@ -11,6 +11,7 @@ pub(super) fn errno_of(code: Code) -> c_int {
     match code {
         Code::NotFound => libc::ENOENT,
         Code::Denied => libc::EACCES,
+        Code::InUse => libc::EBUSY,
         Code::NotPlain => libc::ELOOP,
         Code::Changed => libc::ESTALE,
         Code::NoRoom => libc::ENOSPC,

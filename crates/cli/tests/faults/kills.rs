@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Done, Folder};
-use crate::process::{IN_USE, Process, Server};
+use crate::common::Folder;
+use crate::process::{Process, Server};
 use crate::proxy::{Proxy, Way};
 use crate::support::{MIB, Random, folder_with, mib, names, recorded, report, short_or_long};
 
@@ -24,7 +24,6 @@ struct Day {
     server: Server,
     proxy: Proxy,
     client: Option<Process>,
-    refused: u32,
 }
 
 impl Day {
@@ -32,7 +31,7 @@ impl Day {
         let folder = folder_with(content);
         let server = Server::start(&[&served(&folder, way)]);
         let proxy = Proxy::new(&server.endpoint);
-        Day { folder, way, server, proxy, client: None, refused: 0 }
+        Day { folder, way, server, proxy, client: None }
     }
 
     fn start_client(&mut self) {
@@ -47,30 +46,14 @@ impl Day {
     /// Lets so many more bytes pass, and waits until they have.
     fn pass(&mut self, bytes: u64) {
         let hold = self.proxy.hold_after(self.way, bytes);
-        while !self.proxy.reaches(self.way, hold, || self.client.as_ref().is_some_and(Process::has_ended)) {
-            let done = self.client.take().unwrap().end();
-            self.try_again(&done);
-        }
+        let has_ended = || self.client.as_ref().is_some_and(Process::has_ended);
+        assert!(self.proxy.reaches(self.way, hold, has_ended), "{:?}", self.client.take().unwrap().end());
     }
 
     /// Waits until the transfer is done.
     fn end(&mut self) {
         self.proxy.open(self.way);
-        loop {
-            let done = self.client.take().unwrap().end();
-            if done.code == 0 {
-                return;
-            }
-            self.try_again(&done);
-        }
-    }
-
-    /// The server may not have noticed yet that the client before is gone, which was uploading the same file.
-    fn try_again(&mut self, done: &Done) {
-        assert!(self.way == Way::Up && done.code != 0 && done.err.contains(IN_USE), "{done:?}");
-        self.refused += 1;
-        assert!(self.refused < 10_000, "{done:?}");
-        self.start_client();
+        self.client.take().unwrap().end().expect(0);
     }
 
     fn kill_client(&mut self) {
@@ -129,10 +112,10 @@ fn kill_again_and_again(what: &str, way: Way) {
     let twice = passed.saturating_sub(size);
     let most = kills * (WINDOW + CHUNK + GREETINGS) + passed / FRAMING;
     assert!(twice <= most, "{twice} octets of {size} passed twice, {most} are allowed");
-    let (each, kept, refused) = (mib(twice / kills), mib(kept), day.refused);
+    let (each, kept) = (mib(twice / kills), mib(kept));
     report(&format!(
         "{what}: {}, {kills} kills ({of_server} of the server, {in_greetings} in the greetings), equal; {each} twice \
-         for each kill, {kept} recorded at the last one, {refused} times told that the file is in use",
+         for each kill, {kept} recorded at the last one",
         mib(size)
     ));
 }

@@ -17,9 +17,6 @@ use crate::support::deadline;
 /// How often a condition is looked at again that nothing tells of.
 pub const AGAIN: Duration = Duration::from_millis(10);
 
-/// Why a second transfer to a target fails.
-pub const IN_USE: &str = "another transfer writes this file";
-
 /// What a process has written to its standard output or error.
 #[derive(Default)]
 struct Stream {

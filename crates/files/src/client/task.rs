@@ -290,6 +290,7 @@ impl ClientTask {
 
     /// Sends what there is, as far as the server has granted credit.
     fn send(&mut self) -> Next {
+        self.requester.on_due(clock::now());
         let released_at = self.requester.release(clock::now());
         self.push_frames();
         for _ in 0..TURN {
@@ -298,7 +299,8 @@ impl ClientTask {
             match turn {
                 Turn::More => {}
                 Turn::Idle => {
-                    return Next::Wait(released_at.into_iter().chain(self.provider.next_due()).min());
+                    let others = self.provider.next_due().into_iter().chain(self.requester.due());
+                    return Next::Wait(released_at.into_iter().chain(others).min());
                 }
                 // The connection wakes this task when there is room.
                 Turn::Blocked => return Next::Wait(None),

@@ -1,12 +1,16 @@
 //! Fetches a file or a tree.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use super::events::{EventSender, Reporter};
+use super::in_use::InUse;
+use super::names::{NAMES_MAX, WantedNames};
 use super::operation::{Asks, Operation, Reply};
 use super::packed::Unpacker;
 use super::plain_follow::PlainFollow;
 use super::{Event, shown};
+use crate::clock;
 use crate::error::{Code, Error, FileError};
 use crate::rules::Rules;
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
@@ -18,10 +22,6 @@ use crate::transfer::place::Place;
 use crate::transfer::selection::Selection;
 use crate::tree::Kind;
 use crate::wire::{Change, Cheezburger, Entries, Form, Headers, Mode, Request};
-
-/// The most names in a request, and their octets.
-const NAMES_MAX: usize = 1024;
-const NAMES_BYTES_MAX: usize = 64 << 10;
 
 /// How often a file is fetched again that changes meanwhile.
 const CHANGES_MAX: u32 = 3;
@@ -42,13 +42,12 @@ pub struct Fetch {
     /// The source has listed all, and `Event::Current` was not told yet.
     is_listed: bool,
     arrivals: Arrivals,
-    /// Names to be asked for, and their octets.
-    names: Vec<Vec<u8>>,
-    names_bytes: usize,
+    names: WantedNames,
     /// The requests that have not ended.
     open: usize,
     /// How often a file was another version than before.
     changed: HashMap<Vec<u8>, u32>,
+    in_use: InUse,
     reporter: Reporter,
 }
 
@@ -56,7 +55,8 @@ impl Fetch {
     /// `path`: with a slash at its end, the directory's content goes to the place; without, the directory goes there by
     /// its name.
     pub fn new(path: &[u8], place: Place, selection: Selection, events: EventSender) -> Fetch {
-        let (follows, is_listing, is_listed, names, names_bytes, open, changed) = Default::default();
+        let (follows, is_listing, is_listed, names, open) = Default::default();
+        let (changed, in_use) = Default::default();
         let (path, is_dry, checksum) = (path.to_vec(), selection.rules.dry_run, selection.rules.checksum);
         let place = place.by(&selection.rules);
         let Rules { sparse, hard_links, owner, xattrs, .. } = selection.rules;
@@ -77,9 +77,9 @@ impl Fetch {
             is_listed,
             arrivals,
             names,
-            names_bytes,
             open,
             changed,
+            in_use,
             reporter,
         }
     }
@@ -124,21 +124,29 @@ impl Fetch {
         if self.is_unwanted(reply, asks) {
             return Ok(());
         }
-        if let Err(error) = self.arrivals.begin_file(filename, announced_by(headers), headers) {
+        if let Err(error) = self.arrivals.begin_file(filename, Announced::by(headers), headers) {
             headers.request.into_iter().for_each(|number| asks.skip(number, filename));
             return Err(error);
         }
+        self.in_use.forget(filename);
         self.reporter.tell(Event::Begun { path: shown(filename), size: headers.size.unwrap_or(0) });
         Ok(())
     }
 
-    /// Ends a request for a file that stays as it is here. Of a tree, what to fetch was decided when it was listed.
+    /// Ends a request for a file that stays as it is here. Of a tree, what to fetch was decided when it was listed; but
+    /// another transfer may have fetched it meanwhile.
     fn is_unwanted(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> bool {
         let (headers, filename) = (reply.headers, reply.burger.filename);
         let (size, mtime_ns) = (headers.size.unwrap_or(0), headers.mtime_ns.unwrap_or(0));
-        let is_wanted = filename != self.path || self.arrivals.replaces(filename, size, mtime_ns);
+        let is_decided = filename != self.path && !self.in_use.has(filename);
+        let is_wanted = is_decided || self.arrivals.replaces(filename, size, mtime_ns);
         if is_wanted && !self.is_dry {
             return false;
+        }
+        self.in_use.forget(filename);
+        if filename != self.path {
+            headers.request.into_iter().for_each(|number| asks.skip(number, filename));
+            return true;
         }
         headers.request.into_iter().for_each(|number| asks.cancel(number));
         self.open = self.open.saturating_sub(1);
@@ -157,7 +165,7 @@ impl Fetch {
         if reply.burger.offset == 0 && self.is_unwanted(reply, asks) {
             return Ok(());
         }
-        let wanted = self.arrivals.compare(&reply.burger, announced_by(reply.headers))?;
+        let wanted = self.arrivals.compare(&reply.burger, Announced::by(reply.headers))?;
         wanted.into_iter().for_each(|wanted| self.ask_for(asks, wanted));
         Ok(())
     }
@@ -249,12 +257,9 @@ impl Fetch {
                     self.plan(&filename, false);
                 }
                 Ok((None, _)) => {}
-                Ok((Some(Wanted::Whole), _)) => {
-                    self.names_bytes += entry.name.len();
-                    self.names.push(entry.name.to_vec());
-                }
+                Ok((Some(Wanted::Whole), _)) => self.names.add(entry.name),
                 Ok((Some(wanted), _)) => self.ask_for(asks, wanted),
-                Err(error) => self.reporter.fail(&self.arrivals.filename_of(entry.name), error),
+                Err(error) => self.retry_or_fail(&self.arrivals.filename_of(entry.name), error),
             }
         }
         Ok(())
@@ -262,9 +267,7 @@ impl Fetch {
 
     /// Asks for files once there are `least` names.
     fn ask_names(&mut self, asks: &mut Asks, least: usize) {
-        while !self.names.is_empty() && (self.names.len() >= least || self.names_bytes >= NAMES_BYTES_MAX) {
-            let names: Vec<Vec<u8>> = self.names.drain(..self.names.len().min(NAMES_MAX)).collect();
-            self.names_bytes -= names.iter().map(Vec::len).sum::<usize>();
+        while let Some(names) = self.names.take(least) {
             self.ask(asks, Request { names, ..Request::new(0, Mode::Fetch, &self.path.clone()) });
         }
     }
@@ -280,7 +283,7 @@ impl Fetch {
                     bytes += size;
                     self.finished(&filename, size, digest);
                 }
-                Err(error) => self.reporter.fail(&filename, error),
+                Err(error) => self.retry_or_fail(&filename, error),
             }
         }
         self.reporter.tell(Event::Progress { bytes });
@@ -328,8 +331,7 @@ impl Fetch {
             wanted.iter().for_each(|path| self.plan(&self.arrivals.filename_of(path.as_bytes()), false));
             return false;
         }
-        self.names.extend(wanted.into_iter().map(|path| path.as_bytes().to_vec()));
-        self.names_bytes = self.names.iter().map(Vec::len).sum();
+        wanted.iter().for_each(|path| self.names.add(path.as_bytes()));
         self.ask_names(asks, 1);
         self.open > usize::from(self.follows)
     }
@@ -386,22 +388,44 @@ impl Fetch {
             }
         };
         if let Err(error) = outcome {
-            self.reporter.fail(filename, error);
+            self.retry_or_fail(filename, error);
         }
         self.ask_names(asks, if self.is_listing { NAMES_MAX } else { 1 });
-        // The request that follows the path does not end.
-        let is_at_rest = self.open == 0 || (self.open == 1 && self.follows && !self.is_listing);
-        if is_at_rest && !self.make_links(asks) {
-            settled += self.rest();
+        settled + self.rest_if_done(asks)
+    }
+
+    /// A file that another transfer writes is tried again later; others have failed.
+    fn retry_or_fail(&mut self, filename: &[u8], error: FileError) {
+        if error.code != Code::InUse || !self.in_use.wait(filename, clock::now()) {
+            self.reporter.fail(filename, error);
         }
-        settled
+    }
+
+    /// Tries a file again that another transfer wrote.
+    fn retry(&mut self, filename: &[u8], asks: &mut Asks) {
+        match self.arrivals.want(filename, None) {
+            Ok(Wanted::Whole) => self.ask(asks, Request::new(0, Mode::Fetch, filename)),
+            Ok(wanted) => self.ask_for(asks, wanted),
+            Err(error) => self.retry_or_fail(filename, error),
+        }
+    }
+
+    /// Ends what is to be done when nothing is on its way. Returns the settled octets.
+    fn rest_if_done(&mut self, asks: &mut Asks) -> u64 {
+        // The request that follows the path does not end.
+        let is_open = self.open > 1 || (self.open == 1 && (!self.follows || self.is_listing));
+        if is_open || self.in_use.due().is_some() || self.make_links(asks) {
+            return 0;
+        }
+        self.rest()
     }
 }
 
 impl Operation for Fetch {
     fn begin(&mut self, asks: &mut Asks) {
-        (self.open, self.names_bytes, self.is_listing, self.is_listed) = (0, 0, false, false);
+        (self.open, self.is_listing, self.is_listed) = (0, false, false);
         self.names.clear();
+        self.in_use.clear();
         self.arrivals.reset();
         self.unpacker.reset();
         let path = self.path.clone();
@@ -437,7 +461,17 @@ impl Operation for Fetch {
     }
 
     fn is_over(&self) -> bool {
-        self.open == 0
+        self.open == 0 && self.in_use.due().is_none()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.in_use.due()
+    }
+
+    fn on_due(&mut self, now: Instant, asks: &mut Asks) -> u64 {
+        self.in_use.take_due(now).iter().for_each(|filename| self.retry(filename, asks));
+        let settled = self.rest_if_done(asks);
+        self.unpacker.credit_of(settled)
     }
 
     fn abort(&mut self, error: Error) -> u64 {
@@ -461,15 +495,5 @@ impl Operation for Fetch {
                 None
             }
         }
-    }
-}
-
-/// What the headers tell of a file.
-fn announced_by(headers: &Headers) -> Announced {
-    Announced {
-        size: headers.size.unwrap_or(0),
-        mtime_ns: headers.mtime_ns.unwrap_or(0),
-        mode: headers.mode.unwrap_or(0o644) & 0o777,
-        tag: headers.tag.clone(),
     }
 }

@@ -1,5 +1,7 @@
 //! What a client has under way, and how it talks to the server.
 
+use std::time::Instant;
+
 use super::plain_follow::PlainFollow;
 use crate::error::{Code, Error, FileError};
 use crate::wire::{Cheezburger, Headers, Request};
@@ -57,6 +59,16 @@ pub trait Operation: Send {
 
     /// What it gave to another thread may have been used. Returns the octets that are settled by that.
     fn collect(&mut self, _: &mut Asks) -> u64 {
+        0
+    }
+
+    /// When `on_due` is to be called. None: it waits for no time.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The time for which it has waited has come. Returns the octets that are settled.
+    fn on_due(&mut self, _: Instant, _: &mut Asks) -> u64 {
         0
     }
 

@@ -13,7 +13,7 @@ use super::walk::{Found, Walk};
 use super::{Event, shown};
 use crate::error::{Code, Error, FileError};
 use crate::rules::Existing;
-use crate::transfer::incoming::part_name;
+use crate::transfer::incoming::{in_use, part_name};
 use crate::transfer::place::{Place, make_directory};
 use crate::transfer::selection::Selection;
 use crate::tree::{Directory, Folder, Kind, Source, Target, TreePath, is_part};
@@ -205,7 +205,7 @@ impl PlainFollow {
         let directory = self.folder.directory(&parent)?;
         let target = directory.create(&part_name(name))?;
         if !target.try_lock()? {
-            return Err(FileError::new(Code::Denied, "another transfer writes this file"));
+            return Err(in_use());
         }
         target.set_len(0)?;
         let (filename, name, hash) = (filename.to_vec(), name.to_vec(), blake3::Hasher::new());

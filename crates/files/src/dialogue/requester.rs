@@ -144,11 +144,39 @@ impl Requester {
 
     /// Another thread has used what an operation gave it.
     pub fn collect(&mut self, operation: u64) {
-        let Some(what) = self.operations.get_mut(&operation) else { return };
+        let settled = self.call(operation, |what, asks| what.collect(asks));
+        self.give_back(settled.unwrap_or(0));
+    }
+
+    /// When `on_due` is to be called.
+    pub fn due(&self) -> Option<Instant> {
+        self.operations.values().filter_map(|what| what.due()).min().filter(|_| self.is_open)
+    }
+
+    /// Calls the operations whose time has come.
+    pub fn on_due(&mut self, now: Instant) {
+        let is_due = |what: &dyn Operation| what.due().is_some_and(|due| due <= now);
+        let due = self.operations.iter().filter(|(_, what)| self.is_open && is_due(&***what));
+        for operation in due.map(|(number, _)| *number).collect::<Vec<u64>>() {
+            let settled = self.call(operation, |what, asks| what.on_due(now, asks));
+            self.give_back(settled.unwrap_or(0));
+        }
+    }
+
+    /// Calls an operation, asks for what it wants, and ends it if it is over. Returns the octets that are settled.
+    fn call(
+        &mut self,
+        operation: u64,
+        call: impl FnOnce(&mut dyn Operation, &mut Asks) -> u64,
+    ) -> Option<u64> {
+        let what = self.operations.get_mut(&operation)?;
         let mut asks = Asks::default();
-        let settled = what.collect(&mut asks);
+        let settled = call(&mut **what, &mut asks);
+        if what.is_over() {
+            self.operations.remove(&operation);
+        }
         self.ask(operation, asks);
-        self.give_back(settled);
+        Some(settled)
     }
 
     /// Ends all operations.
@@ -199,14 +227,7 @@ impl Requester {
         if reply.headers.form == Form::End {
             self.requests.remove(&number);
         }
-        let what = self.operations.get_mut(&operation)?;
-        let mut asks = Asks::default();
-        let settled = what.on_reply(reply, &mut asks);
-        if what.is_over() {
-            self.operations.remove(&operation);
-        }
-        self.ask(operation, asks);
-        Some(settled)
+        self.call(operation, |what, asks| what.on_reply(reply, asks))
     }
 
     fn cancel_request(&mut self, number: u32) {

@@ -195,6 +195,7 @@ impl ServerBuilder {
             wake: Condvar::new(),
             outgoing: Mutex::default(),
             waiting: Arc::default(),
+            later: Mutex::default(),
             doorbell: slot.doorbell(),
             sent: AtomicU64::new(0),
         });

@@ -102,6 +102,8 @@ struct Core {
     /// Clients with frames to be sent, and the octets of all their frames.
     outgoing: Mutex<Vec<Arc<Peer>>>,
     waiting: Arc<AtomicUsize>,
+    /// Clients that are to have a turn at a time.
+    later: Mutex<Vec<(Instant, Weak<Peer>)>>,
     doorbell: Arc<Doorbell>,
     /// Octets of content sent to all clients.
     sent: AtomicU64,
@@ -131,6 +133,8 @@ struct Inbox {
     is_scheduled: bool,
     /// There is something to tell the client since its turn began.
     is_woken: bool,
+    /// When it is to have a turn because of the time.
+    due: Option<Instant>,
 }
 
 impl Core {
@@ -166,7 +170,7 @@ impl Core {
             inbox.bytes -= frames.iter().map(|frame| frame.len()).sum::<usize>();
             (frames, inbox.is_overfull)
         };
-        let turn = {
+        let (turn, due) = {
             let mut session = lock(&client.session);
             frames.iter().for_each(|frame| session.on_frame(frame, &self.mounts));
             if is_overfull {
@@ -174,7 +178,7 @@ impl Core {
             }
             let turn = session.turn(&client.outbox);
             self.sent.fetch_add(session.take_sent(), Ordering::Relaxed);
-            turn
+            (turn, session.due())
         };
         self.send_for(&client);
         match turn {
@@ -184,6 +188,11 @@ impl Core {
             Some(Turn::Blocked) => {}
             Some(Turn::Idle) => {
                 let mut inbox = lock(&client.inbox);
+                if let Some(at) = due.filter(|at| inbox.due.is_none_or(|known| *at < known)) {
+                    inbox.due = Some(at);
+                    lock(&self.later).push((at, Arc::downgrade(&client)));
+                    self.doorbell.ring();
+                }
                 inbox.is_scheduled = !inbox.frames.is_empty() || inbox.is_woken;
                 if inbox.is_scheduled {
                     drop(inbox);
@@ -206,15 +215,24 @@ impl Core {
     fn waker_of(&self, peer: &Weak<Peer>) -> Wake {
         let (core, peer) = (self.own.clone(), peer.clone());
         Arc::new(move || {
-            let (Some(core), Some(peer)) = (core.upgrade(), peer.upgrade()) else { return };
-            let mut inbox = lock(&peer.inbox);
-            inbox.is_woken = true;
-            let was_scheduled = std::mem::replace(&mut inbox.is_scheduled, true);
-            drop(inbox);
-            if !was_scheduled {
-                core.schedule(peer);
+            if let (Some(core), Some(peer)) = (core.upgrade(), peer.upgrade()) {
+                core.wake_session(peer, false);
             }
         })
+    }
+
+    /// Has a client given a turn. `is_due`: because of the time.
+    fn wake_session(&self, peer: Arc<Peer>, is_due: bool) {
+        let mut inbox = lock(&peer.inbox);
+        if is_due {
+            inbox.due = None;
+        }
+        inbox.is_woken = true;
+        let was_scheduled = std::mem::replace(&mut inbox.is_scheduled, true);
+        drop(inbox);
+        if !was_scheduled {
+            self.schedule(peer);
+        }
     }
 
     /// Removes a client, unless it has sent more meanwhile: that may be a greeting.
@@ -276,10 +294,16 @@ struct Receiver {
     core: Arc<Core>,
     /// Clients with frames to be sent, which take turns.
     outgoing: VecDeque<Sending>,
-    /// Clients whose connection has no room, by the time when they are tried again; the number tells those of the same
-    /// time apart.
-    blocked: BTreeMap<(Instant, u64), Sending>,
-    last_blocked: u64,
+    /// Clients that wait for a time; the number tells those of the same time apart.
+    later: BTreeMap<(Instant, u64), Later>,
+    last_later: u64,
+}
+
+enum Later {
+    /// Its connection has no room; it is tried again.
+    Send(Sending),
+    /// Its session is to have a turn.
+    Turn(Weak<Peer>),
 }
 
 /// A client to send to, and the pause if its connection has no room.
@@ -290,8 +314,13 @@ struct Sending {
 
 impl Receiver {
     fn new(core: Arc<Core>) -> Receiver {
-        let (outgoing, blocked, last_blocked) = Default::default();
-        Receiver { core, outgoing, blocked, last_blocked }
+        let (outgoing, later, last_later) = Default::default();
+        Receiver { core, outgoing, later, last_later }
+    }
+
+    fn put_off(&mut self, until: Instant, what: Later) {
+        self.last_later += 1;
+        self.later.insert((until, self.last_later), what);
     }
 
     /// Sends the next frame of a client.
@@ -299,10 +328,8 @@ impl Receiver {
         let Some(frame) = client.outbox.pop() else { return };
         if !self.core.send(&client.id, &frame) {
             client.outbox.put_back(frame);
-            self.last_blocked += 1;
             let next = Sending { client, pause: (2 * pause).min(RETRY_MAX) };
-            self.blocked.insert((Instant::now() + pause, self.last_blocked), next);
-            return;
+            return self.put_off(Instant::now() + pause, Later::Send(next));
         }
         if client.outbox.is_freed() {
             self.core.schedule(client.clone());
@@ -310,14 +337,21 @@ impl Receiver {
         self.outgoing.push_back(Sending { client, pause: RETRY });
     }
 
-    /// Tries those again whose pause is over.
-    fn retry(&mut self) {
-        if self.blocked.is_empty() {
+    /// Handles those whose time has come.
+    fn on_due(&mut self) {
+        let later = std::mem::take(&mut *lock(&self.core.later));
+        later.into_iter().for_each(|(at, peer)| self.put_off(at, Later::Turn(peer)));
+        if self.later.is_empty() {
             return;
         }
         let now = Instant::now();
-        while let Some(due) = self.blocked.first_entry().filter(|due| due.key().0 <= now) {
-            self.outgoing.push_back(due.remove());
+        while let Some(due) = self.later.first_entry().filter(|due| due.key().0 <= now) {
+            match due.remove() {
+                Later::Send(sending) => self.outgoing.push_back(sending),
+                Later::Turn(peer) => {
+                    peer.upgrade().into_iter().for_each(|peer| self.core.wake_session(peer, true))
+                }
+            }
         }
     }
 }
@@ -350,13 +384,13 @@ impl Task for Receiver {
     fn work(&mut self) -> Next {
         let told = std::mem::take(&mut *lock(&self.core.outgoing));
         self.outgoing.extend(told.into_iter().map(|client| Sending { client, pause: RETRY }));
-        self.retry();
+        self.on_due();
         for _ in 0..SENT {
             let Some(client) = self.outgoing.pop_front() else { break };
             self.send_next(client);
         }
         match self.outgoing.is_empty() {
-            true => Next::Wait(self.blocked.keys().next().map(|(at, _)| *at)),
+            true => Next::Wait(self.later.keys().next().map(|(at, _)| *at)),
             false => Next::Now,
         }
     }

@@ -3,7 +3,7 @@
 //! A session is called with each frame of its client, and for a turn whenever it has something to send.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::access::{Access, Right};
 use crate::clock;
@@ -72,6 +72,16 @@ impl Session {
             }
             Ok(_) => self.end("not a command of a client"),
         }
+        self.push_frames();
+    }
+
+    /// When a turn is due because of the time.
+    pub fn due(&self) -> Option<Instant> {
+        self.requester.due()
+    }
+
+    /// What there is to say of uploads, and to ask for.
+    fn push_frames(&mut self) {
         self.tell_uploads();
         self.requester.take_frames().into_iter().for_each(|frame| self.provider.push(frame));
     }
@@ -203,6 +213,11 @@ impl Session {
 
     /// Sends what waits, and then one chunk. None: the session is over.
     pub fn turn(&mut self, outlet: &impl Outlet) -> Option<Turn> {
+        let now = clock::now();
+        if self.due().is_some_and(|due| due <= now) {
+            self.requester.on_due(now);
+            self.push_frames();
+        }
         match self.provider.turn(outlet) {
             Turn::Blocked => Some(Turn::Blocked),
             _ if self.is_over => None,

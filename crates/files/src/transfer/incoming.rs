@@ -26,6 +26,18 @@ pub struct Announced {
     pub tag: Vec<u8>,
 }
 
+impl Announced {
+    /// What the headers tell of a file.
+    pub fn by(headers: &Headers) -> Announced {
+        Announced {
+            size: headers.size.unwrap_or(0),
+            mtime_ns: headers.mtime_ns.unwrap_or(0),
+            mode: headers.mode.unwrap_or(0o644) & 0o777,
+            tag: headers.tag.clone(),
+        }
+    }
+}
+
 /// The part of a file that an earlier transfer has left, locked for this one.
 pub struct Part {
     target: Box<dyn Target>,
@@ -61,10 +73,9 @@ struct BlockLog {
 }
 
 impl Part {
-    /// Opens the part of a file, or creates it. Error: Denied, another transfer writes it.
+    /// Opens the part of a file, or creates it. Error: InUse.
     pub fn open(directory: &dyn Directory, name: &[u8]) -> Result<Part, FileError> {
-        let target = lock_part(directory, &part_name(name))?
-            .ok_or_else(|| FileError::new(Code::Denied, "another transfer writes this file"))?;
+        let target = lock_part(directory, &part_name(name))?.ok_or_else(in_use)?;
         Ok(Part { target, sidecar: read_sidecar(directory, name) })
     }
 
@@ -87,6 +98,11 @@ pub fn lock_part(directory: &dyn Directory, part: &[u8]) -> Result<Option<Box<dy
         }
     }
     Ok(None)
+}
+
+/// Another transfer writes the file.
+pub fn in_use() -> FileError {
+    FileError::new(Code::InUse, "another transfer writes this file")
 }
 
 fn read_sidecar(directory: &dyn Directory, name: &[u8]) -> Option<sidecar::Sidecar> {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::digest::{Digest, digest_of};
 use super::hard_links::{HardLinks, LaterName};
-use super::incoming::{lock_part, part_name};
+use super::incoming::{in_use, lock_part, part_name};
 use super::mirror::{self, Mirror};
 use super::selection::Selection;
 use crate::error::{Code, FileError};
@@ -306,9 +306,10 @@ impl TreeTarget {
         let directory = self.directory_of(parent)?;
         let part = part_name(name);
         let target = match directory.create_new(&part)? {
-            Some(target) => target,
-            None => {
-                let target = directory.create(&part)?;
+            // Another transfer may have opened it too.
+            Some(target) if target.try_lock()? && directory.is_named(&part, &*target)? => target,
+            _ => {
+                let target = lock_part(directory, &part)?.ok_or_else(in_use)?;
                 target.set_len(0)?;
                 target
             }
