@@ -201,6 +201,39 @@ fn a_transfer_survives_a_restart_of_the_server() {
     assert!((1..=54 << 20).contains(&server.sent_bytes()), "{}", server.sent_bytes());
 }
 
+/// To another server, the file is another version: it has another inode, and perhaps another time.
+#[test]
+fn a_transfer_goes_on_at_another_server() {
+    const SIZE: u64 = 20 << 20;
+    let (one, other, to) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut content = octets(SIZE as usize, 15);
+    fs::write(one.path().join("file"), &content).unwrap();
+    // A block that has arrived is another one there.
+    content[1_000_000] ^= 1;
+    fs::write(other.path().join("file"), &content).unwrap();
+    let (first, _) = serve(one.path(), "tcp://127.0.0.1:*");
+    let (second, _) = serve(other.path(), "tcp://127.0.0.1:*");
+    for is_tree in [false, true] {
+        let (to, path) = match is_tree {
+            false => (to.path().join("file"), "/data/file"),
+            true => (to.path().join("tree"), "/data/"),
+        };
+        let gate = Gate::new(&first.endpoints()[0]);
+        gate.allow(12 << 20);
+        let transfer = connect(&gate.endpoint).get(path, &to);
+        await_bytes(&transfer, 10 << 20);
+        transfer.cancel();
+        assert!(transfer.wait().is_err());
+        let before = second.sent_bytes();
+        let report = connect(&second.endpoints()[0]).get(path, &to).wait().unwrap();
+        assert_eq!(report.failed, vec![]);
+        assert!(fs::read(if is_tree { to.join("file") } else { to.clone() }).unwrap() == content);
+        let (sent, missing) = (second.sent_bytes() - before, SIZE - (10 << 20));
+        assert!(sent < missing + (1 << 20), "{sent} octets were sent, {missing} were missing");
+    }
+}
+
 #[test]
 fn a_part_of_another_version_is_not_used() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

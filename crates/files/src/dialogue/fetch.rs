@@ -100,14 +100,16 @@ impl Fetch {
         asks.ask(Request { rules: self.how.clone(), ..request });
     }
 
-    fn ask_for(&mut self, asks: &mut Asks, wanted: Wanted) {
-        match wanted {
-            Wanted::Whole => self.ask(asks, Request::new(0, Mode::Fetch, &self.path.clone())),
-            Wanted::Values { filename } => self.ask(asks, Request::new(0, Mode::Values, &filename)),
-            Wanted::Parts { filename, ranges, tag } => {
-                self.ask(asks, Request { ranges, tag, ..Request::new(0, Mode::Fetch, &filename) });
-            }
-        }
+    fn ask_for(&mut self, asks: &mut Asks, filename: &[u8], wanted: Wanted) {
+        let request = |mode| Request::new(0, mode, filename);
+        self.ask(
+            asks,
+            match wanted {
+                Wanted::Whole => request(Mode::Fetch),
+                Wanted::Values => request(Mode::Values),
+                Wanted::Parts { ranges, tag } => Request { ranges, tag, ..request(Mode::Fetch) },
+            },
+        );
     }
 
     fn on_begin(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> Result<(), FileError> {
@@ -166,7 +168,7 @@ impl Fetch {
             return Ok(());
         }
         let wanted = self.arrivals.compare(&reply.burger, Announced::by(reply.headers))?;
-        wanted.into_iter().for_each(|wanted| self.ask_for(asks, wanted));
+        wanted.into_iter().for_each(|wanted| self.ask_for(asks, reply.burger.filename, wanted));
         Ok(())
     }
 
@@ -209,7 +211,7 @@ impl Fetch {
         match news {
             News::Written | News::Ignored => {}
             News::Finished { size, digest } => self.finished(filename, size, digest),
-            News::Wanted(wanted) => self.ask_for(asks, wanted),
+            News::Wanted(wanted) => self.ask_for(asks, filename, wanted),
             News::Failed(error) => {
                 reply.headers.request.into_iter().for_each(|number| asks.skip(number, filename));
                 self.reporter.fail(filename, error);
@@ -220,6 +222,7 @@ impl Fetch {
 
     fn on_failed(&mut self, reply: &Reply<'_>, asks: &mut Asks, settled: &mut u64) -> Result<(), FileError> {
         let (filename, error) = (reply.burger.filename, reply.failure());
+        let other_version = self.arrivals.want_other_version(filename);
         *settled += self.arrivals.give_up(filename);
         if self.arrivals.miss(filename, error.code) {
             return Ok(());
@@ -236,8 +239,7 @@ impl Fetch {
         if *attempts > CHANGES_MAX {
             return Err(error);
         }
-        // What has arrived is of another version: the file is fetched from the beginning.
-        self.ask(asks, Request::new(0, Mode::Fetch, filename));
+        self.ask_for(asks, filename, other_version);
         Ok(())
     }
 
@@ -258,7 +260,7 @@ impl Fetch {
                 }
                 Ok((None, _)) => {}
                 Ok((Some(Wanted::Whole), _)) => self.names.add(entry.name),
-                Ok((Some(wanted), _)) => self.ask_for(asks, wanted),
+                Ok((Some(wanted), _)) => self.ask_for(asks, &self.arrivals.filename_of(entry.name), wanted),
                 Err(error) => self.retry_or_fail(&self.arrivals.filename_of(entry.name), error),
             }
         }
@@ -404,8 +406,7 @@ impl Fetch {
     /// Tries a file again that another transfer wrote.
     fn retry(&mut self, filename: &[u8], asks: &mut Asks) {
         match self.arrivals.want(filename, None) {
-            Ok(Wanted::Whole) => self.ask(asks, Request::new(0, Mode::Fetch, filename)),
-            Ok(wanted) => self.ask_for(asks, wanted),
+            Ok(wanted) => self.ask_for(asks, filename, wanted),
             Err(error) => self.retry_or_fail(filename, error),
         }
     }
@@ -438,10 +439,8 @@ impl Operation for Fetch {
         let wanted = self.arrivals.want(&path, None);
         let mode = match wanted {
             Ok(Wanted::Parts { .. }) if self.is_dry => Mode::Fetch,
-            Ok(Wanted::Parts { filename, ranges, tag }) => {
-                return self.ask(asks, Request { ranges, tag, ..Request::new(0, Mode::Fetch, &filename) });
-            }
-            Ok(Wanted::Values { .. }) if !self.is_dry => Mode::Values,
+            Ok(wanted @ Wanted::Parts { .. }) => return self.ask_for(asks, &path, wanted),
+            Ok(Wanted::Values) if !self.is_dry => Mode::Values,
             _ => Mode::Fetch,
         };
         let known = known.map(|own| (own.size, own.mtime_ns)).filter(|_| !self.checksum);

@@ -46,12 +46,9 @@ struct Current {
 pub enum Wanted {
     Whole,
     /// The values of its blocks, of which some may be here.
-    Values {
-        filename: Vec<u8>,
-    },
+    Values,
     /// Parts of it, and the version that they belong to.
     Parts {
-        filename: Vec<u8>,
         ranges: Vec<(u64, u64)>,
         tag: Vec<u8>,
     },
@@ -232,9 +229,9 @@ impl Arrivals {
         let ranges = current.file.missing();
         if !ranges.is_empty() && current.attempts < ATTEMPTS {
             (current.wrong_at, current.attempts) = (None, current.attempts + 1);
-            let (filename, tag) = (filename.to_vec(), current.file.announced().tag.clone());
-            self.prepared.insert(filename.clone(), current);
-            return News::Wanted(Wanted::Parts { filename, ranges, tag });
+            let tag = current.file.announced().tag.clone();
+            self.prepared.insert(filename.to_vec(), current);
+            return News::Wanted(Wanted::Parts { ranges, tag });
         }
         if let Some(at) = current.wrong_at {
             let text = format!("the octets from {at} on are not those that were announced");
@@ -276,9 +273,8 @@ impl Arrivals {
             // All has arrived; the digest has not.
             ranges.push((0, 1));
         }
-        let filename = filename.to_vec();
-        self.prepared.insert(filename.clone(), Current { directory, file, wrong_at: None, attempts: 0 });
-        Wanted::Parts { filename, ranges, tag }
+        self.prepared.insert(filename.to_vec(), Current { directory, file, wrong_at: None, attempts: 0 });
+        Wanted::Parts { ranges, tag }
     }
 
     /// Which parts to ask for of a file that differs from the one here. `size`: the sender's, if it is known.
@@ -293,7 +289,7 @@ impl Arrivals {
         let is_compared = size >= COMPARED && !self.selection.rules.whole_files;
         let known = if is_compared { self.known(filename) } else { None };
         match known.is_some_and(|own| own.size >= COMPARED) {
-            true => Ok(Wanted::Values { filename: filename.to_vec() }),
+            true => Ok(Wanted::Values),
             false => Ok(Wanted::Whole),
         }
     }
@@ -318,6 +314,16 @@ impl Arrivals {
         }
         let (directory, file) = comparison.end();
         Ok(Some(self.prepare(filename, directory, file, tag)))
+    }
+
+    /// What to ask for of a file of which the part asked for is of another version: the sender's, perhaps of the same
+    /// content.
+    pub fn want_other_version(&mut self, filename: &[u8]) -> Wanted {
+        let prepared = self.prepared.remove(filename).filter(|_| !self.selection.rules.whole_files);
+        match prepared.is_some_and(|part| part.file.size() >= COMPARED && !part.file.is_empty()) {
+            true => Wanted::Values,
+            false => Wanted::Whole,
+        }
     }
 
     /// The sender gives a file up. Returns the octets that are settled.

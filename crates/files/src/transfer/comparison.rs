@@ -1,4 +1,5 @@
-//! Finds the blocks of a file that the file here has at the same place, so that only the others are fetched.
+//! Finds the blocks of a file that are here at the same place, in the file here or in the part of another version, so
+//! that only the others are fetched.
 
 use super::digest::{BLOCK, Value, block_value};
 use super::incoming::{Announced, IncomingFile, Part};
@@ -12,7 +13,10 @@ pub const COMPARED: u64 = 4 * BLOCK;
 /// A file that is compared.
 pub struct Comparison {
     directory: Box<dyn Directory>,
-    own: Box<dyn Source>,
+    /// The file here.
+    own: Option<Box<dyn Source>>,
+    /// The part has octets of another version.
+    has_other: bool,
     file: IncomingFile,
     next: u64,
 }
@@ -25,10 +29,11 @@ impl Comparison {
         name: &[u8],
         announced: Announced,
     ) -> Result<Comparison, FileError> {
-        let (own, _) = directory.open(name)?;
+        let own = directory.open(name).ok().map(|(own, _)| own);
         let part = Part::open(&*directory, name)?;
-        let file = IncomingFile::begin(&*directory, name, part, announced)?;
-        Ok(Comparison { directory, own, file, next: 0 })
+        let has_other = part.announced().is_some_and(|other| *other != announced);
+        let file = IncomingFile::begin_compared(&*directory, name, part, announced)?;
+        Ok(Comparison { directory, own, has_other, file, next: 0 })
     }
 
     /// The values of the next blocks. Those that are here are taken over. Errors: those of reading and writing;
@@ -43,8 +48,11 @@ impl Comparison {
         for value in values.chunks_exact(DIGEST) {
             let (block, value) = (self.next, Value::try_from(value).unwrap_or_default());
             self.next += 1;
-            if !self.file.has_block(block)
-                && self.own.read(block * BLOCK, &mut octets)? == octets.len()
+            if self.file.has_block(block) || self.has_other && self.file.keep(block, &value, &mut octets)? {
+                continue;
+            }
+            if let Some(own) = &self.own
+                && own.read(block * BLOCK, &mut octets)? == octets.len()
                 && block_value(block, &octets) == value
             {
                 self.file.take_over(block, &octets, &value)?;

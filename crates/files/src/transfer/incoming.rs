@@ -116,8 +116,22 @@ fn read_sidecar(directory: &dyn Directory, name: &[u8]) -> Option<sidecar::Sidec
 }
 
 impl IncomingFile {
-    /// Begins a file, with what the part has of it. Error: NoRoom, before any octet is written.
+    /// Begins a file, with what the part has of it: of another version it has nothing. Error: NoRoom, before any octet
+    /// is written.
     pub fn begin(
+        directory: &dyn Directory,
+        name: &[u8],
+        part: Part,
+        announced: Announced,
+    ) -> Result<IncomingFile, FileError> {
+        if part.announced() != Some(&announced) {
+            part.target.set_len(0)?;
+        }
+        IncomingFile::begin_compared(directory, name, part, announced)
+    }
+
+    /// As `begin`, but the octets of another version stay in the part, to be compared with this one.
+    pub fn begin_compared(
         directory: &dyn Directory,
         name: &[u8],
         part: Part,
@@ -136,9 +150,8 @@ impl IncomingFile {
             announced,
         };
         let known = sidecar.filter(|known| known.announced == file.announced);
-        match &known {
-            Some(known) => file.verify_part(&known.blocks)?,
-            None => file.target.set_len(0)?,
+        if let Some(known) = &known {
+            file.verify_part(&known.blocks)?;
         }
         file.target.allocate(size)?;
         if size > BLOCK {
@@ -174,6 +187,16 @@ impl IncomingFile {
         self.done.contains_all(first, first + BLOCK / GROUP - 1)
     }
 
+    /// Keeps a block of the part, if it has this value. `octets`: a buffer for a block.
+    pub fn keep(&mut self, block: u64, value: &Value, octets: &mut [u8]) -> Result<bool, FileError> {
+        let is_same =
+            self.target.read(block * BLOCK, octets)? == octets.len() && block_value(block, octets) == *value;
+        if is_same {
+            self.add_block(block, value)?;
+        }
+        Ok(is_same)
+    }
+
     /// Takes a block that was found elsewhere, if nothing of it has arrived.
     pub fn take_over(&mut self, block: u64, octets: &[u8], value: &Value) -> Result<(), FileError> {
         let first = block * (BLOCK / GROUP) + 1;
@@ -182,8 +205,13 @@ impl IncomingFile {
             return Ok(());
         }
         self.target.write(block * BLOCK, octets)?;
+        self.add_block(block, value)
+    }
+
+    fn add_block(&mut self, block: u64, value: &Value) -> Result<(), FileError> {
+        let first = block * (BLOCK / GROUP) + 1;
         self.tree.add_block(block, *value);
-        self.done.add(first, last);
+        self.done.add(first, first + BLOCK / GROUP - 1);
         self.record(block, value).map(|_| ())
     }
 
