@@ -30,6 +30,8 @@ EXPLAINED = """
 - The Guide's models are those of `examples/c`, on the system's libzmq, without a high-water mark: with the Guide's own
   model 3 loses chunks.
 - rsync receives from an rsync daemon over tcp, without compression.
+- "Again": from a server that has sent the whole file once before, and has kept the values of its groups: it reads the
+  file, and does not hash it. The receiver verifies every byte as ever.
 - "Bare" is what the steps themselves cost here: one thread reads a file, hashes it (BLAKE3) and writes it to a tcp
   connection; one thread of another process receives, hashes, and writes or discards (`bench/files/load/src/bare.rs`).
   There are no frames and no credit, it cannot go on after an interruption, and only the whole is verified.

@@ -78,6 +78,12 @@ def children(pid):
         return []
 
 
+def cpu_s(pid):
+    """CPU seconds of a process so far: proc_pid_stat(5), fields 14 and 15."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def pairs_of(out):
     """The pairs of all lines that consist of pairs."""
     found = {}
@@ -102,7 +108,7 @@ def running(launch, service, usage):
             if process.child.poll() is not None or time.monotonic() > deadline:
                 raise trial.Failed(f"{pathlib.Path(service.argv[0]).name} does not listen at {service.endpoint}")
             time.sleep(0.005)
-        yield
+        yield process
     except BaseException:
         process.kill()
         raise
@@ -120,9 +126,15 @@ def is_listening(endpoint):
     return any(row[1].endswith(port) and row[3] == LISTENING for row in rows[1:])
 
 
-def transfer(launch, fetch, service=None):
-    """Runs a receiver, with the service that it needs. Returns what both told."""
-    sender, found = {}, {}
-    with running(launch, service, sender) if service else contextlib.nullcontext():
+def transfer(launch, fetch, service=None, before=None):
+    """Runs a receiver, with the service that it needs. Returns what both told. `before`: a receiver that runs first, and
+    does not count."""
+    sender, found, used_s = {}, {}, 0
+    with running(launch, service, sender) if service else contextlib.nullcontext() as process:
+        if before:
+            Process(launch, before).end()
+            used_s = sum(map(cpu_s, children(process.child.pid)))
         found["receiver"] = Process(launch, fetch).end()
+    if before:
+        sender["cpu_s"] -= used_s
     return {**found, "took_s": found["receiver"]["took_s"], **({"sender": sender} if service else {})}

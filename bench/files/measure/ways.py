@@ -24,9 +24,9 @@ class Ways:
     def __init__(self, built, say):
         self.built, self.say = built, say
 
-    def transfer(self, fetch, service=None):
+    def transfer(self, fetch, service=None, before=None):
         self.say(" ".join(map(str, fetch)))
-        return processes.transfer(self.built["launch"], fetch, service)
+        return processes.transfer(self.built["launch"], fetch, service, before)
 
     def server(self, folder, endpoint):
         argv = [self.built["pinnace"], "files", "serve", f"{folder}=/data", "--bind", endpoint]
@@ -42,11 +42,13 @@ class Ways:
         argv = [self.built["pinnace"], "files", "get", "--quiet", "--server", endpoint, path]
         return [*argv, "--discard"] if to is None else [*argv, to]
 
-    def ours(self, source, to=None, transport="tcp", counting=False):
+    def ours(self, source, to=None, transport="tcp", counting=False, again=False):
+        """`again`: from a server that has sent all of it before."""
         with tempfile.TemporaryDirectory(prefix="bench-files") as folder:
             endpoint = f"ipc://{folder}/s" if transport == "ipc" else f"tcp://{local()}"
             start = self.counting_server if counting else self.server
-            return self.transfer(self.get(endpoint, source, to), start(served(source), endpoint))
+            before = self.get(endpoint, source) if again else None
+            return self.transfer(self.get(endpoint, source, to), start(served(source), endpoint), before)
 
     def rsync(self, source, to):
         """From a daemon; its CPU seconds are those of its processes together, its memory that of the largest."""

@@ -8,6 +8,7 @@ use super::values::BlockValues;
 use crate::error::{Code, FileError};
 use crate::transfer::outgoing::OutgoingFile;
 use crate::transfer::pack::Packer;
+use crate::transfer::sent_values::SentValues;
 use crate::tree::{Attributes, Directory, Folder, Kind, MoreAttributes, Source, TreePath};
 use crate::wire::{Entry, Extra, Mode, Request, put_entry, put_entry_with_extra};
 
@@ -31,6 +32,7 @@ pub struct Files {
     pub packer: Option<Packer>,
     pub current: Option<OutgoingFile>,
     pub values: Option<BlockValues>,
+    pub sent_values: Arc<SentValues>,
 }
 
 pub struct Opened {
@@ -42,7 +44,12 @@ pub struct Opened {
 
 impl Files {
     /// `names`: below `base`; an empty one is `base` itself.
-    pub fn new(request: &Request, folder: Arc<dyn Folder>, base: TreePath, names: Vec<Vec<u8>>) -> Files {
+    pub fn new(
+        request: &Request,
+        (folder, base): (Arc<dyn Folder>, TreePath),
+        names: Vec<Vec<u8>>,
+        sent_values: Arc<SentValues>,
+    ) -> Files {
         let (directory, next, current, values) = Default::default();
         Files {
             folder,
@@ -59,6 +66,7 @@ impl Files {
             packer: request.rules.compress.then(Packer::new).flatten(),
             current,
             values,
+            sent_values,
         }
     }
 

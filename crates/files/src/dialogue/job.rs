@@ -82,7 +82,7 @@ impl Job {
                     true => vec![Vec::new()],
                     false => request.names.clone(),
                 };
-                Work::Files(Box::new(Files::new(request, folder, base, names)))
+                Work::Files(Box::new(Files::new(request, (folder, base), names, mounts.sent_values.clone())))
             }
         };
         let chunk = match u64::from(request.chunk) {
@@ -260,7 +260,7 @@ impl Job {
             files.values = Some(BlockValues::new(opened.source, opened.attributes, &filename, request));
             return self.send(sequence, left);
         }
-        match OutgoingFile::new(opened.source, &filename, request, &files.ranges) {
+        match OutgoingFile::new(opened.source, &filename, request, &files.ranges, &files.sent_values) {
             Ok(file) => {
                 let begin = file.begin(&opened.more);
                 files.current = Some(file.telling_holes(files.is_sparse));

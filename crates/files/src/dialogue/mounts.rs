@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::changes::Changes;
 use crate::error::{Code, FileError};
+use crate::transfer::sent_values::SentValues;
 use crate::tree::{Folder, TreePath};
 
 /// A folder with its virtual path.
@@ -44,7 +45,11 @@ impl Scope {
 
 /// The mounts of a server.
 #[derive(Clone, Default)]
-pub struct Mounts(Vec<Mount>);
+pub struct Mounts {
+    mounts: Vec<Mount>,
+    /// Of the files that were sent from all of them.
+    pub sent_values: Arc<SentValues>,
+}
 
 impl Mounts {
     /// Adds a folder. `alias`: a virtual path. Errors: Invalid, the path is no virtual path, or has a folder.
@@ -52,23 +57,23 @@ impl Mounts {
         let inner = alias.strip_prefix(b"/").ok_or_else(no_slash)?;
         let path = TreePath::parse(inner.strip_suffix(b"/").unwrap_or(inner))?;
         let alias = if path.is_empty() { Vec::new() } else { [b"/", path.as_bytes()].concat() };
-        if self.0.iter().any(|mount| mount.alias == alias) {
+        if self.mounts.iter().any(|mount| mount.alias == alias) {
             return Err(FileError::new(Code::Invalid, "two folders have the same alias"));
         }
-        self.0.push(Mount { alias, folder, is_writable, changes: None });
+        self.mounts.push(Mount { alias, folder, is_writable, changes: None });
         // The longest alias that matches is to be found first.
-        self.0.sort_by_key(|mount| std::cmp::Reverse(mount.alias.len()));
+        self.mounts.sort_by_key(|mount| std::cmp::Reverse(mount.alias.len()));
         Ok(())
     }
 
     /// Lets clients follow the paths of all folders.
     pub fn watch(&mut self, changes: impl Fn(&Arc<dyn Folder>) -> Arc<Changes>) {
-        self.0.iter_mut().for_each(|mount| mount.changes = Some(changes(&mount.folder)));
+        self.mounts.iter_mut().for_each(|mount| mount.changes = Some(changes(&mount.folder)));
     }
 
     /// Removes the folder of an alias.
     pub fn remove(&mut self, alias: &[u8]) {
-        self.0.retain(|mount| mount.alias != alias);
+        self.mounts.retain(|mount| mount.alias != alias);
     }
 
     /// The mount of a virtual path, and the path below it. Errors: Invalid, NotFound.
@@ -78,7 +83,7 @@ impl Mounts {
         let inner = inner.strip_suffix(b"/").unwrap_or(inner);
         TreePath::parse(inner)?;
         let path = &path[..inner.len() + 1];
-        for mount in &self.0 {
+        for mount in &self.mounts {
             match path.strip_prefix(&mount.alias[..]) {
                 Some(b"" | b"/") => return Ok((mount, TreePath::default())),
                 Some([b'/', below @ ..]) => return Ok((mount, TreePath::parse(below)?)),
@@ -97,13 +102,13 @@ impl Mounts {
             Err(error) => return Err(error),
         };
         let path = path.strip_suffix(b"/").unwrap_or(path);
-        let below = self.0.iter().filter(|mount| below(&mount.alias, path).is_some());
+        let below = self.mounts.iter().filter(|mount| below(&mount.alias, path).is_some());
         let covered = own.into_iter().chain(below.map(|mount| (mount, TreePath::default())));
         Ok(covered.map(|(mount, base)| self.scope(mount, base)).collect())
     }
 
     fn scope(&self, mount: &Mount, base: TreePath) -> Scope {
-        let inner = self.0.iter().filter_map(|other| below(&other.alias, &mount.alias));
+        let inner = self.mounts.iter().filter_map(|other| below(&other.alias, &mount.alias));
         let hidden = inner.filter_map(|path| TreePath::parse(path).ok()).collect();
         Scope { mount: mount.clone(), base, hidden }
     }

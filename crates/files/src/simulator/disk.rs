@@ -272,7 +272,8 @@ impl DiskState {
         let mut tag = Tag::default();
         tag[..8].copy_from_slice(&at.to_be_bytes());
         tag[8..].copy_from_slice(&version.to_be_bytes());
-        Attributes { kind, size, mtime_ns, mode, tag, shared: None, owner: Owner::default() }
+        let (ctime_ns, owner) = (mtime_ns, Owner::default());
+        Attributes { kind, size, mtime_ns, ctime_ns, mode, tag, shared: None, owner }
     }
 
     fn fails(&mut self, writes: bool) -> Result<(), FileError> {

@@ -18,6 +18,9 @@ pub const GROUP: u64 = 16 << 10;
 pub const BLOCK: u64 = GROUP << BLOCK_LEVEL;
 const BLOCK_LEVEL: u32 = 4;
 
+/// The octets that are read or written at once, and hashed: few enough to stay in a processor's cache meanwhile.
+pub const PIECE: usize = 64 << 10;
+
 /// BLAKE3 of a file.
 pub type Digest = [u8; blake3::OUT_LEN];
 

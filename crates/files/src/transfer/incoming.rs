@@ -6,7 +6,7 @@
 use pinnace_stream::RangeSet;
 
 use super::digest::{
-    BLOCK, Digest, GROUP, GroupHasher, Value, ValueTree, block_value, group_value, groups_of,
+    BLOCK, Digest, GROUP, GroupHasher, PIECE, Value, ValueTree, block_value, group_value, groups_of,
 };
 use super::sidecar;
 use crate::error::{Code, FileError};
@@ -262,8 +262,10 @@ impl IncomingFile {
         if self.announced.size == 0 {
             values.push((0, group_value(0, b"", 0)));
         }
-        self.hasher.update(burger.chunk, |index, value| values.push((index, value)));
-        self.target.write(offset, burger.chunk)?;
+        for (at, piece) in (offset..).step_by(PIECE).zip(burger.chunk.chunks(PIECE)) {
+            self.hasher.update(piece, |index, value| values.push((index, value)));
+            self.target.write(at, piece)?;
+        }
         self.unrecorded += len;
         let (mut announced, mut wrong, mut recorded) = (headers.groups.chunks_exact(DIGEST), None, 0);
         for (index, value) in values {

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `digest` | the values of groups and blocks, and the digest that they form |
 //! | `outgoing` | a file on its way out: the frames of its chunks |
+//! | `sent_values` | the values of files that were sent, to be sent again |
 //! | `incoming` | a file on its way in: its part, and the record of its blocks |
 //! | `hard_links` | further names of files |
 //! | `holes` | zeros that are told and not sent |
@@ -28,4 +29,5 @@ pub mod outgoing;
 pub mod pack;
 pub mod place;
 pub mod selection;
+pub mod sent_values;
 pub mod sidecar;

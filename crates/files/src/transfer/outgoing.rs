@@ -1,10 +1,13 @@
 //! A file on its way out: one frame for each chunk, with the values of the groups that end in it.
 
+use std::sync::Arc;
+
 use pinnace_engine::Body;
 
-use super::digest::{Digest, GROUP, GroupHasher, ValueTree, group_value, groups_of};
+use super::digest::{Digest, GROUP, GroupHasher, PIECE, ValueTree, group_value, groups_of};
 use super::holes::{self, ZEROS_MAX, zeros};
 use super::pack::Packer;
+use super::sent_values::{FileValues, SentValues};
 use crate::error::{Code, FileError};
 use crate::tree::{Attributes, MoreAttributes, Source};
 use crate::wire::{Cheezburger, DIGEST, Form, Headers};
@@ -25,6 +28,11 @@ pub struct OutgoingFile {
     is_sparse: bool,
     /// Only parts of the file are sent, so the tree lacks groups.
     is_part: bool,
+    /// Those of files that were sent, and of this one.
+    sent_values: Arc<SentValues>,
+    known: Option<Arc<FileValues>>,
+    /// The values of all groups so far, if they are to be kept.
+    collected: Option<Vec<u8>>,
 }
 
 /// A chunk's frame.
@@ -43,6 +51,7 @@ impl OutgoingFile {
         filename: &[u8],
         request: u32,
         ranges: &[(u64, u64)],
+        sent_values: &Arc<SentValues>,
     ) -> Result<OutgoingFile, FileError> {
         let attributes = source.attributes()?;
         let size = attributes.size;
@@ -63,6 +72,8 @@ impl OutgoingFile {
         whole.reverse();
         let first = whole.last().map_or(0, |range| range.0);
         let (hasher, tree) = (GroupHasher::new(first, size), ValueTree::new(size));
+        let known = sent_values.get(&attributes.tag);
+        let collected = (known.is_none() && SentValues::keeps(&attributes)).then(Vec::new);
         Ok(OutgoingFile {
             source,
             attributes,
@@ -73,6 +84,9 @@ impl OutgoingFile {
             tree,
             is_sparse: false,
             is_part,
+            sent_values: sent_values.clone(),
+            known,
+            collected,
         })
     }
 
@@ -159,10 +173,16 @@ impl OutgoingFile {
         let mut frame = Body::with_len(head.len() + len as usize).map_err(no_memory)?;
         let bytes = frame.as_mut().unwrap_or_default();
         let (to_head, chunk) = bytes.split_at_mut(head.len());
-        if self.source.read(first, chunk)? != chunk.len() {
-            return Err(changed());
+        let mut values = Vec::with_capacity(headers.groups.len());
+        for (at, piece) in (first..).step_by(PIECE).zip(chunk.chunks_mut(PIECE)) {
+            if self.source.read(at, piece)? != piece.len() {
+                return Err(changed());
+            }
+            values.extend(self.values_of(at, piece));
         }
-        let values = self.hash(chunk);
+        if len == 0 {
+            values = self.values_of(first, &[]);
+        }
         debug_assert_eq!(values.len(), headers.groups.len());
         let headers = Headers { groups: values, digest: self.finish(is_last)?, ..headers };
         self.advance(first + len);
@@ -178,8 +198,8 @@ impl OutgoingFile {
     /// Tells a hole.
     fn zeros(&mut self, sequence: u64, first: u64, end: u64) -> Result<Chunk, FileError> {
         let is_last = self.ranges.last().is_some_and(|range| range.1 == end) && self.ranges.len() <= 1;
-        for (_, octets) in zeros(first, end - first) {
-            self.hash(octets);
+        for (offset, octets) in zeros(first, end - first) {
+            self.values_of(offset, octets);
         }
         let (request, zeros) = (Some(self.request), Some(end - first));
         let headers = Headers { request, zeros, digest: self.finish(is_last)?, ..Headers::default() };
@@ -189,6 +209,26 @@ impl OutgoingFile {
     }
 
     /// The values of the groups that the chunk completes.
+    fn values_of(&mut self, offset: u64, chunk: &[u8]) -> Vec<u8> {
+        let (first, end) = (offset / GROUP, offset + chunk.len() as u64);
+        let groups_end = if end == self.attributes.size { groups_of(end) } else { end / GROUP };
+        let place = first as usize * DIGEST..groups_end as usize * DIGEST;
+        match self.known.as_ref().map(|known| &known.groups[place]) {
+            None => self.hash(chunk),
+            Some(known) if !self.is_part => known.to_vec(),
+            Some(known) => {
+                // Perhaps it is asked for because it was wrong.
+                let known = known.to_vec();
+                let values = self.hash(chunk);
+                if values != known {
+                    self.sent_values.forget(&self.attributes.tag);
+                    self.known = None;
+                }
+                values
+            }
+        }
+    }
+
     fn hash(&mut self, chunk: &[u8]) -> Vec<u8> {
         let mut values = Vec::with_capacity((chunk.len() as u64 / GROUP + 1) as usize * DIGEST);
         let tree = &mut self.tree;
@@ -200,6 +240,7 @@ impl OutgoingFile {
             keep(0, group_value(0, &[], 0));
         }
         self.hasher.update(chunk, keep);
+        self.collected.iter_mut().for_each(|collected| collected.extend_from_slice(&values));
         values
     }
 
@@ -219,34 +260,109 @@ impl OutgoingFile {
         if !is_last {
             return Ok(None);
         }
-        if self.is_part {
-            self.hash_rest()?;
+        if self.is_part && self.known.is_none() {
+            self.hash_all()?;
         }
         if self.source.attributes()?.tag != self.attributes.tag {
             return Err(changed());
         }
-        Ok(self.tree.digest())
+        if let Some(known) = &self.known {
+            return Ok(Some(known.digest));
+        }
+        let digest = self.tree.digest();
+        if let (Some(digest), Some(groups)) = (digest, self.collected.take()) {
+            self.sent_values.keep(self.attributes.tag, FileValues { groups, digest });
+        }
+        Ok(digest)
     }
 
-    /// Reads the groups that were not sent.
-    fn hash_rest(&mut self) -> Result<(), FileError> {
-        let (size, mut known) = (self.attributes.size, ValueTree::new(self.attributes.size));
+    /// Reads the whole file for its digest: only parts of it were sent.
+    fn hash_all(&mut self) -> Result<(), FileError> {
+        let size = self.attributes.size;
+        (self.hasher, self.tree) = (GroupHasher::new(0, size), ValueTree::new(size));
+        self.collected.iter_mut().for_each(Vec::clear);
         let mut buffer = vec![0; 16 * GROUP as usize];
-        let mut hasher = GroupHasher::new(0, size);
-        while hasher.offset() < size {
-            let len = (size - hasher.offset()).min(buffer.len() as u64) as usize;
-            if self.source.read(hasher.offset(), &mut buffer[..len])? != len {
+        while self.hasher.offset() < size {
+            let len = (size - self.hasher.offset()).min(buffer.len() as u64) as usize;
+            if self.source.read(self.hasher.offset(), &mut buffer[..len])? != len {
                 return Err(changed());
             }
-            hasher.update(&buffer[..len], |index, value| {
-                known.add(index, value);
-            });
+            self.hash(&buffer[..len]);
         }
-        self.tree = known;
         Ok(())
     }
 }
 
 fn changed() -> FileError {
     FileError::new(Code::Changed, "the file was changed while it was read")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::tree::{Kind, Tag};
+    use crate::wire::Message;
+
+    /// A file that changes and stays the same version.
+    #[derive(Clone)]
+    struct Mapped(Arc<Mutex<Vec<u8>>>);
+
+    impl Source for Mapped {
+        fn attributes(&self) -> Result<Attributes, FileError> {
+            Ok(Attributes {
+                kind: Kind::File,
+                size: self.0.lock().unwrap().len() as u64,
+                mtime_ns: 0,
+                ctime_ns: 0,
+                mode: 0o644,
+                tag: Tag::default(),
+                shared: None,
+                owner: (0, 0),
+            })
+        }
+
+        fn read(&self, offset: u64, octets: &mut [u8]) -> Result<usize, FileError> {
+            octets.copy_from_slice(&self.0.lock().unwrap()[offset as usize..][..octets.len()]);
+            Ok(octets.len())
+        }
+    }
+
+    /// The values that are sent, and the digest.
+    fn send(source: &Mapped, ranges: &[(u64, u64)], sent: &Arc<SentValues>) -> (Vec<u8>, Option<Digest>) {
+        let mut file = OutgoingFile::new(Box::new(source.clone()), b"/file", 1, ranges, sent).unwrap();
+        let mut values = Vec::new();
+        loop {
+            let chunk = file.next_chunk(1, 100_000, None).unwrap();
+            let Ok(Message::Cheezburger(burger)) = Message::read(&chunk.frame) else { panic!("no chunk") };
+            let headers = Headers::read(burger.headers).unwrap();
+            values.extend(headers.groups);
+            if chunk.is_last {
+                return (values, headers.digest);
+            }
+        }
+    }
+
+    #[test]
+    fn kept_values_are_forgotten_when_they_are_wrong() {
+        let octets: Vec<u8> = (0..2_000_000u32).map(|at| (at >> 8) as u8).collect();
+        let values = |octets: &[u8]| {
+            let groups = octets.chunks(GROUP as usize).enumerate();
+            groups.flat_map(|(index, group)| group_value(index as u64, group, 2_000_000)).collect::<Vec<u8>>()
+        };
+        let digest = |octets: &[u8]| Some(*blake3::hash(octets).as_bytes());
+        let (source, sent) = (Mapped(Arc::new(Mutex::new(octets.clone()))), Arc::default());
+        let right = (values(&octets), digest(&octets));
+        assert_eq!(send(&source, &[], &sent), right);
+        let mut changed = octets;
+        changed[70_000] ^= 1;
+        source.0.lock().unwrap().clone_from(&changed);
+        assert_eq!(send(&source, &[], &sent), right, "not hashed again");
+        let group = |values: &[u8], index: usize| values[index * DIGEST..(index + 1) * DIGEST].to_vec();
+        assert_eq!(send(&source, &[(0, 1)], &sent), (group(&right.0, 0), right.1), "as it was");
+        let new = values(&changed);
+        assert_eq!(send(&source, &[(70_000, 70_001)], &sent), (group(&new, 4), digest(&changed)));
+        assert_eq!(send(&source, &[], &sent), (new, digest(&changed)));
+    }
 }

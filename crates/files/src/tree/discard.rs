@@ -98,6 +98,7 @@ impl Source for Discard {
             kind: Kind::File,
             size: 0,
             mtime_ns: 0,
+            ctime_ns: 0,
             mode: 0o600,
             tag: Tag::default(),
             shared: None,

@@ -140,6 +140,7 @@ fn attributes_of(stat: &Stat) -> Result<Attributes, FileError> {
         kind,
         size,
         mtime_ns,
+        ctime_ns,
         mode: stat.st_mode & 0o7777,
         tag,
         shared,

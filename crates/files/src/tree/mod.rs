@@ -26,6 +26,8 @@ pub struct Attributes {
     /// Octets of a file; 0 for others.
     pub size: u64,
     pub mtime_ns: i64,
+    /// When its content or attributes were changed last (st_ctime).
+    pub ctime_ns: i64,
     /// Permission bits.
     pub mode: u32,
     /// Differs if the file was changed or replaced; is the same for all names of a file.
