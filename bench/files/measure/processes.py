@@ -127,8 +127,8 @@ def is_listening(endpoint):
 
 
 def transfer(launch, fetch, service=None, before=None):
-    """Runs a receiver, with the service that it needs. Returns what both told. `before`: a receiver that runs first, and
-    does not count."""
+    """Runs a receiver, with the service that it needs. Returns what both told. `before`: a receiver that runs first,
+    and does not count."""
     sender, found, used_s = {}, {}, 0
     with running(launch, service, sender) if service else contextlib.nullcontext() as process:
         if before:

@@ -288,6 +288,24 @@ fn row_15_the_end_of_a_file_is_told_with_its_digest() {
     }
 }
 
+/// For the last part of a file the server reads all of it, for the digest.
+#[test]
+fn row_14_a_large_file_that_is_read_holds_up_no_other() {
+    let (dir, server) = served(MIB);
+    let len = 64_u64 << 30;
+    File::create(dir.path().join("large")).unwrap().set_len(len).unwrap();
+    // More than the server has workers.
+    let raws: Vec<Raw> = (0..8).map(|_| Raw::new(&server)).collect();
+    for raw in &raws {
+        raw.nom(16_384);
+        raw.ask(Request { ranges: vec![(len - 1, len)], ..Request::new(0, Mode::Fetch, b"/data/large") });
+        assert_eq!(raw.next().unwrap().headers.form, Form::Begin);
+    }
+    let report = connect(&server).get("/data/file", &dir.path().join("copy")).wait().unwrap();
+    assert_eq!((report.files, report.failed), (1, vec![]));
+    assert!(raws[0].socket.recv(false, &mut |_| {}).is_err(), "it was read to its end before");
+}
+
 #[test]
 fn row_16_offsets_have_64_bits() {
     let (dir, server) = served(0);

@@ -200,28 +200,10 @@ impl Job {
     }
 
     fn send(&mut self, sequence: u64, left: u64) -> Step {
-        let (request, chunk) = (self.request, self.chunk);
+        let request = self.request;
         let Work::Files(files) = &mut self.work else { return Step::NoCredit };
-        let Files { current, packer, .. } = &mut **files;
-        if let Some(file) = current {
-            if left == 0 && file.remaining() > 0 {
-                return Step::NoCredit;
-            }
-            return match file.next_chunk(sequence, left.min(chunk), packer.as_mut()) {
-                Ok(part) => {
-                    self.bytes += part.len;
-                    if part.is_last {
-                        self.files += 1;
-                        files.current = None;
-                    }
-                    Step::Content(part.frame, part.cost)
-                }
-                Err(error) => {
-                    let name = file.filename().to_vec();
-                    files.current = None;
-                    Step::Told(failure(request, &name, &error))
-                }
-            };
+        if files.current.is_some() {
+            return self.send_current(sequence, left);
         }
         if let Some(values) = &mut files.values {
             if left == 0 {
@@ -267,6 +249,36 @@ impl Job {
                 Step::Told(begin)
             }
             Err(error) => Step::Told(failure(request, &filename, &error)),
+        }
+    }
+
+    /// Sends the next chunk of the file that has begun.
+    fn send_current(&mut self, sequence: u64, left: u64) -> Step {
+        let Work::Files(files) = &mut self.work else { return Step::NoCredit };
+        let Files { current: Some(file), packer, .. } = &mut **files else { return Step::NoCredit };
+        if left == 0 && file.remaining() > 0 {
+            return Step::NoCredit;
+        }
+        let most = left.min(self.chunk);
+        let next = match file.hashes_first(most) {
+            Ok(true) => return Step::Working,
+            Ok(false) => file.next_chunk(sequence, most, packer.as_mut()),
+            Err(error) => Err(error),
+        };
+        match next {
+            Ok(part) => {
+                self.bytes += part.len;
+                if part.is_last {
+                    self.files += 1;
+                    files.current = None;
+                }
+                Step::Content(part.frame, part.cost)
+            }
+            Err(error) => {
+                let name = file.filename().to_vec();
+                files.current = None;
+                Step::Told(failure(self.request, &name, &error))
+            }
         }
     }
 

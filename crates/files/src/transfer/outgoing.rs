@@ -12,6 +12,9 @@ use crate::error::{Code, FileError};
 use crate::tree::{Attributes, MoreAttributes, Source};
 use crate::wire::{Cheezburger, DIGEST, Form, Headers};
 
+/// How many pieces are hashed in one step.
+const PIECES: usize = 64;
+
 /// A file that is sent.
 pub struct OutgoingFile {
     source: Box<dyn Source>,
@@ -26,8 +29,8 @@ pub struct OutgoingFile {
     tree: ValueTree,
     /// Holes are told, and not sent.
     is_sparse: bool,
-    /// Only parts of the file are sent, so the tree lacks groups.
-    is_part: bool,
+    /// Present if only parts of the file are sent: all of it is hashed, as far as that is done.
+    whole: Option<(GroupHasher, ValueTree)>,
     /// Those of files that were sent, and of this one.
     sent_values: Arc<SentValues>,
     known: Option<Arc<FileValues>>,
@@ -55,35 +58,36 @@ impl OutgoingFile {
     ) -> Result<OutgoingFile, FileError> {
         let attributes = source.attributes()?;
         let size = attributes.size;
-        let mut whole: Vec<(u64, u64)> = Vec::new();
+        let mut parts: Vec<(u64, u64)> = Vec::new();
         for (first, end) in ranges {
             let (first, end) = (first / GROUP * GROUP, end.div_ceil(GROUP).saturating_mul(GROUP).min(size));
-            match whole.last_mut() {
+            match parts.last_mut() {
                 Some((_, last)) if first <= *last => *last = end.max(*last),
-                _ if first < end => whole.push((first, end)),
+                _ if first < end => parts.push((first, end)),
                 _ => {}
             }
         }
         // An empty file has one group, which is in no range.
         let is_part = !ranges.is_empty() && size > 0;
         if !is_part {
-            whole = vec![(0, size)];
+            parts = vec![(0, size)];
         }
-        whole.reverse();
-        let first = whole.last().map_or(0, |range| range.0);
+        parts.reverse();
+        let first = parts.last().map_or(0, |range| range.0);
         let (hasher, tree) = (GroupHasher::new(first, size), ValueTree::new(size));
         let known = sent_values.get(&attributes.tag);
-        let collected = (known.is_none() && SentValues::keeps(&attributes)).then(Vec::new);
+        let whole = is_part.then(|| (GroupHasher::new(0, size), ValueTree::new(size)));
+        let collected = (!is_part && known.is_none() && SentValues::keeps(&attributes)).then(Vec::new);
         Ok(OutgoingFile {
             source,
             attributes,
             filename: filename.to_vec(),
             request,
-            ranges: whole,
+            ranges: parts,
             hasher,
             tree,
             is_sparse: false,
-            is_part,
+            whole,
             sent_values: sent_values.clone(),
             known,
             collected,
@@ -131,6 +135,27 @@ impl OutgoingFile {
         let mut head = Vec::new();
         burger.write_head(&mut head, len);
         head
+    }
+
+    /// Of a file of which only parts are sent, all of it is hashed before the last chunk, which has its digest: a piece
+    /// at a time. Returns true if there is more to hash before the next chunk of at most `most` octets.
+    pub fn hashes_first(&mut self, most: u64) -> Result<bool, FileError> {
+        let most = if self.is_sparse { most.max(ZEROS_MAX) } else { most };
+        let (size, is_last) = (self.attributes.size, self.ranges.len() <= 1 && self.remaining() <= most);
+        let Some((hasher, tree)) = self.whole.as_mut().filter(|_| is_last && self.known.is_none()) else {
+            return Ok(false);
+        };
+        let mut octets = vec![0; PIECE];
+        for _ in 0..PIECES {
+            let piece = &mut octets[..(size - hasher.offset()).min(PIECE as u64) as usize];
+            if self.source.read(hasher.offset(), piece)? != piece.len() {
+                return Err(changed());
+            }
+            hasher.update(piece, |index, value| {
+                tree.add(index, value);
+            });
+        }
+        Ok(hasher.offset() < size)
     }
 
     /// Reads the next chunk, of at most `most` octets, which is not 0. Errors: those of reading; Changed, the file has
@@ -215,7 +240,7 @@ impl OutgoingFile {
         let place = first as usize * DIGEST..groups_end as usize * DIGEST;
         match self.known.as_ref().map(|known| &known.groups[place]) {
             None => self.hash(chunk),
-            Some(known) if !self.is_part => known.to_vec(),
+            Some(known) if self.whole.is_none() => known.to_vec(),
             Some(known) => {
                 // Perhaps it is asked for because it was wrong.
                 let known = known.to_vec();
@@ -260,36 +285,18 @@ impl OutgoingFile {
         if !is_last {
             return Ok(None);
         }
-        if self.is_part && self.known.is_none() {
-            self.hash_all()?;
-        }
+        while self.hashes_first(u64::MAX)? {}
         if self.source.attributes()?.tag != self.attributes.tag {
             return Err(changed());
         }
         if let Some(known) = &self.known {
             return Ok(Some(known.digest));
         }
-        let digest = self.tree.digest();
+        let digest = self.whole.as_ref().map_or(&self.tree, |(_, tree)| tree).digest();
         if let (Some(digest), Some(groups)) = (digest, self.collected.take()) {
             self.sent_values.keep(self.attributes.tag, FileValues { groups, digest });
         }
         Ok(digest)
-    }
-
-    /// Reads the whole file for its digest: only parts of it were sent.
-    fn hash_all(&mut self) -> Result<(), FileError> {
-        let size = self.attributes.size;
-        (self.hasher, self.tree) = (GroupHasher::new(0, size), ValueTree::new(size));
-        self.collected.iter_mut().for_each(Vec::clear);
-        let mut buffer = vec![0; 16 * GROUP as usize];
-        while self.hasher.offset() < size {
-            let len = (size - self.hasher.offset()).min(buffer.len() as u64) as usize;
-            if self.source.read(self.hasher.offset(), &mut buffer[..len])? != len {
-                return Err(changed());
-            }
-            self.hash(&buffer[..len]);
-        }
-        Ok(())
     }
 }
 
