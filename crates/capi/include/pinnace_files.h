@@ -120,7 +120,7 @@ int pinnace_files_client_close(pinnace_files_client_t *client);
  *   checksum           1: files of the same size and time are compared by their content
  *   whole_files        1: a large file that differs is sent whole, and not only its blocks that differ
  *   deletion           1: what the source does not have is removed at the target
- *   deletion_most      if more files and directories than this were to be removed, none is: E2BIG [no limit]
+ *   deletion_most      the transfer removes at most so many files and directories; more fail: E2BIG [no limit]
  *   deletion_force     1: an empty source removes everything at the target; without, that is EACCES
  *   compress           1: chunks that shrink by an eighth travel compressed (Zstandard)
  *   sparse             1: holes are not sent, and zeros become holes; no room is reserved on the disk
@@ -170,6 +170,7 @@ pinnace_files_transfer_t *pinnace_files_discard(pinnace_files_client_t *client, 
 #define PINNACE_FILES_ENDED 10   /* the transfer is complete: files, bytes, failed */
 #define PINNACE_FILES_ABORTED 11 /* the transfer has ended before it was complete: error, text */
 #define PINNACE_FILES_LINKED 12  /* a file that is here has another name too: path, other (the name it has) */
+#define PINNACE_FILES_LOST 13    /* the server does not answer, and is tried again (follow): error, text */
 
 /* What a name in a listing is. */
 #define PINNACE_FILES_FILE 1

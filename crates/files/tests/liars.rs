@@ -8,6 +8,7 @@ use std::path::Path;
 use fake::{Fake, content, data, with_client};
 use pinnace_files::client::Report;
 use pinnace_files::error::{Code, Error};
+use pinnace_files::rules::{Pattern, Rules};
 use pinnace_files::transfer::digest::{GROUP, group_value};
 use pinnace_files::wire::{Entry, Extra, Form, Headers, Kind, Message, put_entry};
 
@@ -222,4 +223,37 @@ fn a_link_that_the_server_made_is_not_followed() {
     });
     assert!(matches!(codes(&outcome)[..], [Code::NotPlain | Code::NotFound]), "{outcome:?}");
     assert_eq!(fs::read_dir(outside).unwrap().count(), 0);
+}
+
+/// A directory that cannot be read is listed, and then fails. Whether a pattern of directories leaves it out is known
+/// by the listing only.
+#[test]
+fn a_directory_that_is_left_out_may_be_unreadable() {
+    for (pattern, failed) in [("locked", 0), ("locked/", 0), ("/locked/", 0), ("other/", 2)] {
+        let to = tempfile::tempdir().unwrap();
+        fs::create_dir(to.path().join("file")).unwrap();
+        fs::write(to.path().join("file/old"), "").unwrap();
+        let script = |fake: &mut Fake| {
+            let request = fake.next_request().unwrap();
+            fake.begin(&request, Kind::Directory, 0);
+            fake.end(&request);
+            let request = fake.next_request().unwrap();
+            let mut entries = Vec::new();
+            for (name, kind) in [(&b"link"[..], Kind::Link), (b"locked", Kind::Directory)] {
+                let (size, mtime_ns, content) = (0, 0, None);
+                let extra = Extra::default();
+                let entry = Entry { kind, name, size, mtime_ns, mode: 0, target: b"x", content, extra };
+                put_entry(&mut entries, &entry).unwrap();
+            }
+            fake.reply(&request, Headers { form: Form::List, ..Headers::default() }, 0, false, &entries);
+            let denied = Headers { form: Form::Failed, error: b"denied".to_vec(), ..Headers::default() };
+            fake.reply_of(&request, b"/file/locked", denied);
+            fake.reply(&request, Headers { form: Form::Listed, ..Headers::default() }, 0, false, b"");
+            fake.end(&request);
+        };
+        let rules = Rules { filter: vec![Pattern::exclude(pattern)], ..Rules::mirror() };
+        let outcome = with_client(script, |client| client.get_by("/file", to.path(), rules).wait());
+        assert_eq!(codes(&outcome).len(), failed, "{pattern}: {outcome:?}");
+        assert_eq!(to.path().join("file/old").exists(), failed > 0, "{pattern}");
+    }
 }

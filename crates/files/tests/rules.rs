@@ -129,9 +129,11 @@ fn names_are_left_out() {
         let filter = vec![Pattern::include("keep.o"), Pattern::exclude("*.o"), Pattern::exclude("/cache/")];
         assert_eq!(pair.run(Rules { filter, ..Rules::default() }).files, 3);
         assert_eq!(leaves(&pair.to()), ["a.c", "d/cache/y", "d/keep.o"]);
-        let filter = vec![Pattern::exclude("[")];
-        let report = pair.run(Rules { filter, ..Rules::default() });
-        assert_eq!(report.failed[0].1.code, Code::Invalid);
+        for invalid in ["[", "", "/"] {
+            let filter = vec![Pattern::exclude(invalid)];
+            let report = pair.run(Rules { filter, ..Rules::default() });
+            assert_eq!(report.failed[0].1.code, Code::Invalid, "{invalid:?}");
+        }
     });
 }
 

@@ -95,6 +95,7 @@ fn line_of(event: &Event) -> Option<Value> {
         Event::Ended(report) => {
             json!({"event": "ended", "files": report.files, "bytes": report.bytes, "failed": report.failed.len()})
         }
+        Event::Lost(error) => json!({"event": "lost", "error": error.to_string()}),
         Event::Aborted(error) => json!({"event": "aborted", "error": error.to_string()}),
         _ => return None,
     })

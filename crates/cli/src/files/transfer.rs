@@ -71,6 +71,7 @@ pub fn watch(given: &FilesWatch) -> Outcome {
     // There is no report before the end.
     let ended = follow_events(&transfer, &mut progress, |event| match event {
         Event::Failed { path, error } if !output.json => say(format!("{path}: {error}")),
+        Event::Lost(error) if !output.json => say(format!("{error}; trying again")),
         _ => {}
     });
     match ended {

@@ -275,7 +275,7 @@ pub struct DeletionArgs {
 /// How much is removed.
 #[derive(Args)]
 pub struct DeletionLimits {
-    /// Remove nothing if more files and folders than this would be removed
+    /// Remove at most so many files and folders, and none of a listing or folder that has more
     #[arg(long, value_name = "N")]
     pub max_delete: Option<u64>,
     /// Remove everything if the source is empty

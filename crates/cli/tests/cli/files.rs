@@ -291,3 +291,26 @@ fn attributes_travel_by_option() {
     assert!(same(&copy, &source.join("back")));
     server.end();
 }
+
+/// The server is away for longer than --timeout.
+#[test]
+fn a_watch_waits_for_its_server() {
+    let folder = Folder::new();
+    let (source, copy) = (folder.path("source"), folder.path("copy"));
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("one"), "one").unwrap();
+    let to = folder.text("copy");
+    let words =
+        ["files", "watch", "-s", &folder.ipc("files"), "/", &to, "--delete", "--timeout", "300", "-q"];
+    assert!(run(&words, b"").expect(3).err.contains("no server answers"), "it was never there");
+    let (server, _) = serve(&folder, &folder.text("source"));
+    let mut watch = start(&words);
+    until_same(&source, &copy);
+    server.end();
+    assert_eq!(watch.said(), format!("no server answers at {}; trying again", folder.ipc("files")));
+    fs::write(source.join("two"), "two").unwrap();
+    let (_server, _) = serve(&folder, &folder.text("source"));
+    until_same(&source, &copy);
+    watch.signal(Signal::TERM);
+    assert_eq!(watch.end().expect(0).err.matches("no server answers").count(), 1, "it is told once");
+}

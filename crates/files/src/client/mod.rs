@@ -206,7 +206,8 @@ impl Client {
         self.fetch(path, Place::of_path(to), rules, Fetch::new)
     }
 
-    /// Fetches a directory, and then what changes in it, until the transfer is cancelled. If the rules have a
+    /// Fetches a directory, and then what changes in it, until the transfer is cancelled. Once the server has answered,
+    /// it may be away for any time (`Event::Lost`). If the rules have a
     /// `deletion`, what the server removes, or has removed while this client was away, is removed here too.
     ///
     /// It is the only transfer that a server without the extensions serves. There the contents are not verified,

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Event, Report, shown};
-use crate::error::FileError;
+use crate::error::{Error, FileError};
 
 /// How long events are gathered that can wait.
 const GATHERING: Duration = Duration::from_millis(20);
@@ -172,11 +172,35 @@ impl Drop for Events {
 pub struct Reporter {
     pub events: EventSender,
     pub report: Report,
+    contact: Contact,
+}
+
+/// Whether the other side has answered the operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Contact {
+    NotYet,
+    Answered,
+    /// It has, and does not any more, which was told.
+    Lost,
 }
 
 impl Reporter {
     pub fn new(events: EventSender) -> Reporter {
-        Reporter { events, report: Report::default() }
+        Reporter { events, report: Report::default(), contact: Contact::NotYet }
+    }
+
+    /// The other side has answered.
+    pub fn hear(&mut self) {
+        self.contact = Contact::Answered;
+    }
+
+    /// The other side does not answer any more: tells that once. Returns false if it never has.
+    pub fn lose(&mut self, error: &dyn Fn() -> Error) -> bool {
+        if self.contact == Contact::Answered {
+            self.contact = Contact::Lost;
+            self.tell(Event::Lost(error()));
+        }
+        self.contact == Contact::Lost
     }
 
     pub fn tell(&self, event: Event) {

@@ -304,6 +304,10 @@ impl Fetch {
     fn on_removed(&mut self, filename: &[u8], settled: &mut u64) -> Result<(), FileError> {
         *settled += self.arrivals.give_up(filename);
         let here = filename != self.path && self.arrivals.remove(filename)?;
+        if here && self.is_dry {
+            self.plan(filename, true);
+            return Ok(());
+        }
         self.reporter.tell(Event::Removed { path: shown(filename), here });
         Ok(())
     }
@@ -425,6 +429,7 @@ impl Operation for Fetch {
     }
 
     fn on_reply(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
+        self.reporter.hear();
         let settled = match self.unpacker.unpack(reply) {
             Ok(None) => self.handle(reply, asks),
             Ok(Some(plain)) => {
@@ -445,6 +450,10 @@ impl Operation for Fetch {
         self.arrivals.reset();
         self.reporter.tell(Event::Aborted(error));
         settled
+    }
+
+    fn outlasts(&mut self, error: &dyn Fn() -> Error) -> bool {
+        self.follows && self.reporter.lose(error)
     }
 
     fn follow_plainly(&mut self) -> Option<PlainFollow> {

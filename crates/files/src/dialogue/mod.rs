@@ -66,6 +66,9 @@ pub enum Event {
     Planned { path: String, removal: bool },
     /// Of a path that is followed: everything in its last listing is here.
     Current,
+    /// Of a path that is followed: the server does not answer any more, for this reason. It is tried again until the
+    /// transfer is cancelled; `Current` follows when it has answered.
+    Lost(crate::error::Error),
     /// A file failed; the others go on.
     Failed { path: String, error: FileError },
     /// The transfer is complete.
@@ -77,7 +80,10 @@ pub enum Event {
 impl Event {
     /// It changes what a program does next, so nobody is kept waiting for it.
     fn is_urgent(&self) -> bool {
-        matches!(self, Event::Current | Event::Failed { .. } | Event::Ended(_) | Event::Aborted(_))
+        matches!(
+            self,
+            Event::Current | Event::Lost(_) | Event::Failed { .. } | Event::Ended(_) | Event::Aborted(_)
+        )
     }
 }
 

@@ -77,6 +77,7 @@ impl PlainFollow {
 
     /// A new connection: the path is to be subscribed to.
     pub fn begin(&mut self) {
+        self.reporter.hear();
         self.give_up();
         self.skipped.clear();
         let root = self.folder.directory(&TreePath::default());
@@ -244,6 +245,7 @@ impl PlainFollow {
         let rules = &self.selection.rules;
         let here = match found {
             Ok((kind, parent)) if kind != Kind::Directory && rules.deletion.is_some() => {
+                self.selection.count_removals(1)?;
                 if rules.dry_run {
                     self.reporter.tell(Event::Planned { path: shown(filename), removal: true });
                     return Ok(());
@@ -268,6 +270,11 @@ impl PlainFollow {
         if let Some(file) = self.arriving.take() {
             let _ = file.directory.remove_file(&part_name(&file.name));
         }
+    }
+
+    /// As `Operation::outlasts`.
+    pub fn outlasts(&mut self, error: &dyn Fn() -> Error) -> bool {
+        self.reporter.lose(error)
     }
 
     /// It ends.

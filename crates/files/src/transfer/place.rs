@@ -128,6 +128,8 @@ pub struct TreeTarget {
     /// Directories, whose attributes are set in the end.
     directories: Vec<(TreePath, i64, u32)>,
     links: HardLinks,
+    /// The last directory of the source that was left out. If it cannot be read, that is told next.
+    left_out: Option<TreePath>,
 }
 
 /// What an entry of the source means here.
@@ -143,7 +145,7 @@ pub enum Placed {
 
 impl TreeTarget {
     pub fn new(folder: Box<dyn Folder>, selection: Arc<Selection>) -> TreeTarget {
-        let mirror = selection.rules.deletion.map(Mirror::new);
+        let mirror = selection.rules.deletion.map(|_| Mirror::default());
         TreeTarget {
             folder,
             selection,
@@ -151,6 +153,7 @@ impl TreeTarget {
             last: None,
             directories: Vec::new(),
             links: HardLinks::default(),
+            left_out: None,
         }
     }
 
@@ -175,6 +178,7 @@ impl TreeTarget {
     pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<Placed, FileError> {
         let (path, selection) = (TreePath::parse(entry.name)?, self.selection.clone());
         if self.selection.filter.excludes(&path, entry.kind == Kind::Directory) {
+            self.left_out = (entry.kind == Kind::Directory).then_some(path);
             return Ok(Placed::Same);
         }
         if let Some(mirror) = &mut self.mirror {
@@ -282,8 +286,8 @@ impl TreeTarget {
     /// Removes a directory where the source has something else, or the other way round.
     fn make_way(&mut self, path: &TreePath) -> Result<(), FileError> {
         self.last = None;
-        match &mut self.mirror {
-            Some(mirror) => mirror.clear(&*self.folder, &self.selection.filter, path),
+        match self.mirror {
+            Some(_) => mirror::clear(&*self.folder, &self.selection, path),
             None => Err(FileError::new(
                 Code::Denied,
                 "a directory is in the way of a file, or a file in that of a directory",
@@ -335,8 +339,9 @@ impl TreeTarget {
 
     /// A path of the source failed, perhaps before it was listed. Returns true if it is left out here.
     pub fn miss(&mut self, path: &TreePath, code: Code) -> bool {
-        // The path may be a file, so a pattern of directories is not enough. The empty one is the whole transfer.
-        let is_left_out = !path.is_empty() && self.selection.filter.excludes(path, false);
+        // If it was not listed as a directory, it may be a file. The empty path is the whole transfer.
+        let is_directory = self.left_out.as_ref() == Some(path);
+        let is_left_out = !path.is_empty() && self.selection.filter.excludes(path, is_directory);
         // What is neither a file, nor a directory, nor a link has nothing below it.
         let is_special = code == Code::NotPlain && self.folder.directory(path).is_err();
         if let Some(mirror) = &mut self.mirror {
@@ -363,10 +368,7 @@ impl TreeTarget {
     pub fn end_listing(&mut self, removed: impl FnMut(&TreePath)) -> Result<(), FileError> {
         self.last = None;
         match &mut self.mirror {
-            Some(mirror) => {
-                let Selection { filter, rules, .. } = &*self.selection;
-                mirror.remove_unlisted(&*self.folder, filter, rules.dry_run, removed)
-            }
+            Some(mirror) => mirror.remove_unlisted(&*self.folder, &self.selection, removed),
             None => Ok(()),
         }
     }
@@ -375,7 +377,7 @@ impl TreeTarget {
     pub fn remove(&mut self, path: &TreePath) -> Result<bool, FileError> {
         self.last = None;
         match self.mirror {
-            Some(_) => mirror::remove(&*self.folder, &self.selection.filter, path),
+            Some(_) => mirror::remove(&*self.folder, &self.selection, path),
             None => Ok(false),
         }
     }
@@ -388,11 +390,14 @@ impl TreeTarget {
         if self.mirror.is_none() || filter.excludes(from, false) || filter.excludes(to, false) {
             return Ok(false);
         }
+        if self.selection.rules.dry_run {
+            return Ok(false);
+        }
         match self.folder.rename(from, to) {
             Ok(()) => Ok(true),
             Err(error) if error.code == Code::NotFound => Ok(false),
             // What is in the way differs from what the source has there.
-            Err(_) => mirror::remove(&*self.folder, filter, from).map(|_| false),
+            Err(_) => mirror::remove(&*self.folder, &self.selection, from).map(|_| false),
         }
     }
 

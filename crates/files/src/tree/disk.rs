@@ -46,6 +46,10 @@ impl DiskFolder {
 
 impl Folder for DiskFolder {
     fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
+        // A directory that was removed can still be opened by its descriptor, and is empty.
+        if path.is_empty() && fs::fstat(&self.root)?.st_nlink == 0 {
+            return Err(Errno::NOENT.into());
+        }
         let path = if path.is_empty() { b"." } else { path.as_bytes() };
         Ok(Box::new(DiskDirectory(open_beneath(self.root.as_fd(), path, DIRECTORY)?, self.zeros)))
     }
