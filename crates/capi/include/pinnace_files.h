@@ -156,8 +156,9 @@ pinnace_files_transfer_t *pinnace_files_list(pinnace_files_client_t *client, con
 /* Fetches, and discards what arrives once it is verified. */
 pinnace_files_transfer_t *pinnace_files_discard(pinnace_files_client_t *client, const char *path);
 
-/* Kinds of events, and the members that they set. A path is a virtual one; of LISTED, a name below the path of the
- * transfer. Octets of it that are not UTF-8 are replaced by U+FFFD; in a listing they are as they are. */
+/* Kinds of events, and the members that they set. A path is a virtual one; of an upload, that at the server, or the
+ * path of this host if the source failed; of LISTED, a name below the path of the transfer. Octets of it that are not
+ * UTF-8 are replaced by U+FFFD; in a listing they are as they are. */
 #define PINNACE_FILES_LISTED 1   /* a name, in a listing: path, bytes, type, mode, mtime_ns, other */
 #define PINNACE_FILES_BEGUN 2    /* a file begins that is not a small one: path, bytes */
 #define PINNACE_FILES_PROGRESS 3 /* further octets were written, or of an upload were sent: bytes */

@@ -257,3 +257,24 @@ fn a_directory_that_is_left_out_may_be_unreadable() {
         assert_eq!(to.path().join("file/old").exists(), failed > 0, "{pattern}");
     }
 }
+
+/// Of a large version that was replaced by a small one while it was fetched, nothing is left.
+#[test]
+fn a_file_that_shrinks_while_it_is_fetched_leaves_no_record() {
+    let to = tempfile::tempdir().unwrap();
+    let report = get(&to.path().join("file"), |fake| {
+        let (request, large, small) = (fake.next_request().unwrap(), content(40), content(2));
+        fake.begin(&request, Kind::File, large.len() as u64);
+        fake.reply(&request, data(&large), 0, false, &large[..20 * GROUP as usize]);
+        let changed = Headers { form: Form::Failed, error: b"changed".to_vec(), ..Headers::default() };
+        fake.reply(&request, changed, 0, false, b"");
+        fake.end(&request);
+        let again = fake.next_request().unwrap();
+        fake.begin(&again, Kind::File, small.len() as u64);
+        fake.reply(&again, data(&small), 0, true, &small);
+        fake.end(&again);
+    });
+    assert_eq!(report.unwrap().failed, vec![]);
+    let names: Vec<_> = fs::read_dir(to.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["file"]);
+}

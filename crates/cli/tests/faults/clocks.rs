@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::common::Folder;
 use crate::process::{IN_USE, Process, Server, command};
 use crate::proxy::{Proxy, Way};
-use crate::support::{MIB, Random, names, report, short_or_long};
+use crate::support::{MIB, Random, blocks_name, names, part_name, report, short_or_long};
 
 const DAY_S: i64 = 86_400;
 
@@ -126,15 +126,15 @@ fn a_part_is_not_old_while_its_transfer_runs() {
     ahead.set(20 * DAY_S);
     let second = ahead.start(&line("get", &fast, "/data/", &target)).end();
     let parts = names(&folder.path("target"));
-    assert!(parts.contains(&".file.part".to_owned()), "the part was removed: {parts:?}, {second:?}");
-    assert!(parts.contains(&".file.part.blocks".to_owned()), "the record was removed: {parts:?}");
+    assert!(parts.contains(&part_name("file")), "the part was removed: {parts:?}, {second:?}");
+    assert!(parts.contains(&blocks_name("file")), "the record was removed: {parts:?}");
     let second = second.expect(4);
     assert!(second.err.contains(IN_USE), "{second:?}");
     slow.open(Way::Down);
     first.end().expect(0);
     assert!(fs::read(folder.path("target/file")).unwrap() == content);
     // Once nobody writes it, a part is old.
-    for name in [".left.part", ".left.part.blocks"] {
+    for name in [part_name("left"), blocks_name("left")] {
         fs::write(folder.path("target").join(name), b"left").unwrap();
     }
     ahead.start(&line("get", &fast, "/data/", &target)).end().expect(0);

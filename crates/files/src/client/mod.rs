@@ -253,7 +253,8 @@ impl Client {
             Err(error) => return self.failed(&from.display().to_string(), error),
         };
         let (events, received) = Events::channel();
-        let what = Box::new(Upload::new(path.as_bytes(), source.as_slice(), rules, events.clone()));
+        let local = from.as_os_str().as_bytes();
+        let what = Box::new(Upload::new(path.as_bytes(), &source, local, rules, events.clone()));
         self.start_as(number, what, Some(Offer { alias, folder, events }), received)
     }
 

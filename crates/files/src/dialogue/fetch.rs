@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::events::{EventSender, Reporter};
+use super::Event;
+use super::events::{EventSender, Naming, Reporter};
 use super::operation::{Asks, Operation, Reply};
 use super::packed::Unpacker;
 use super::plain_follow::PlainFollow;
-use super::{Event, shown};
 use crate::error::{Code, Error, FileError};
 use crate::rules::Rules;
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
@@ -89,10 +89,16 @@ impl Fetch {
         Fetch { follows: true, ..Fetch::new(path, place, selection, events) }
     }
 
+    /// Tells paths by other names than the source's.
+    pub fn named(mut self, naming: Naming) -> Fetch {
+        self.reporter.naming = Some(Box::new(naming));
+        self
+    }
+
     fn finished(&mut self, name: &[u8], size: u64, digest: Digest) {
         self.reporter.report.files += 1;
         self.reporter.report.bytes += size;
-        self.reporter.tell(Event::Finished { path: shown(name), size, digest });
+        self.reporter.tell(Event::Finished { path: self.reporter.name(name), size, digest });
     }
 
     fn ask(&mut self, asks: &mut Asks, request: Request) {
@@ -113,6 +119,7 @@ impl Fetch {
     fn on_begin(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> Result<(), FileError> {
         let (headers, filename) = (reply.headers, reply.burger.filename);
         if headers.kind == Some(Kind::Directory) {
+            self.reporter.naming.iter_mut().for_each(|naming| naming.is_directory = true);
             self.arrivals.begin_listing(filename)?;
             (self.is_listing, self.is_listed) = (true, false);
             if !self.follows {
@@ -128,7 +135,8 @@ impl Fetch {
             headers.request.into_iter().for_each(|number| asks.skip(number, filename));
             return Err(error);
         }
-        self.reporter.tell(Event::Begun { path: shown(filename), size: headers.size.unwrap_or(0) });
+        self.reporter
+            .tell(Event::Begun { path: self.reporter.name(filename), size: headers.size.unwrap_or(0) });
         Ok(())
     }
 
@@ -163,7 +171,7 @@ impl Fetch {
     }
 
     fn plan(&mut self, filename: &[u8], removal: bool) {
-        self.reporter.tell(Event::Planned { path: shown(filename), removal });
+        self.reporter.tell(Event::Planned { path: self.reporter.name(filename), removal });
     }
 
     /// Zeros that are told by their length are written as if they had been sent. Returns the settled octets.
@@ -292,7 +300,7 @@ impl Fetch {
         (self.is_listing, self.is_listed) = (false, true);
         let (reporter, is_dry) = (&self.reporter, self.is_dry);
         self.arrivals.end_listing(|path| {
-            let path = shown(path);
+            let path = reporter.name(path);
             reporter.tell(match is_dry {
                 true => Event::Planned { path, removal: true },
                 false => Event::Removed { path, here: true },
@@ -308,13 +316,13 @@ impl Fetch {
             self.plan(filename, true);
             return Ok(());
         }
-        self.reporter.tell(Event::Removed { path: shown(filename), here });
+        self.reporter.tell(Event::Removed { path: self.reporter.name(filename), here });
         Ok(())
     }
 
     fn on_moved(&mut self, from: &[u8], to: &[u8]) -> Result<(), FileError> {
         let here = self.arrivals.rename(from, to)?;
-        self.reporter.tell(Event::Moved { from: shown(from), to: shown(to), here });
+        self.reporter.tell(Event::Moved { from: self.reporter.name(from), to: self.reporter.name(to), here });
         Ok(())
     }
 
@@ -324,8 +332,8 @@ impl Fetch {
         let (reporter, is_dry) = (&self.reporter, self.is_dry);
         let wanted = self.arrivals.make_links(|path, first| {
             reporter.tell(match is_dry {
-                true => Event::Planned { path: shown(path), removal: false },
-                false => Event::Linked { path: shown(path), first: shown(first) },
+                true => Event::Planned { path: reporter.name(path), removal: false },
+                false => Event::Linked { path: reporter.name(path), first: reporter.name(first) },
             });
         });
         if is_dry {
@@ -389,8 +397,10 @@ impl Fetch {
                 Ok(())
             }
         };
-        if let Err(error) = outcome {
-            self.reporter.fail(filename, error);
+        match outcome {
+            Ok(()) => {}
+            Err(error) if headers.form == Form::Failed => self.reporter.fail_at_source(filename, error),
+            Err(error) => self.reporter.fail(filename, error),
         }
         self.ask_names(asks, if self.is_listing { NAMES_MAX } else { 1 });
         // The request that follows the path does not end.

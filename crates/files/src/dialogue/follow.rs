@@ -6,7 +6,8 @@ use super::changes::{PathChange, Subscription, Told};
 use super::details::{Details, SharedFiles};
 use super::walk::{Found, Walk, put};
 use crate::error::{Code, FileError};
-use crate::tree::{Folder, Kind, TreePath, is_part};
+use crate::tree::parts::is_part;
+use crate::tree::{Folder, Kind, TreePath};
 
 /// A path that is followed.
 pub struct Follow {

@@ -44,7 +44,8 @@ use crate::error::FileError;
 use crate::transfer::digest::Digest;
 use listing::Listed;
 
-/// What happens during a transfer. A path is a virtual one; of [`Event::Listed`], a name below the transfer's path.
+/// What happens during a transfer. A path is a virtual one; of an upload, that at the server, or the path of this host
+/// if the source failed; of [`Event::Listed`], a name below the transfer's path.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {

@@ -13,10 +13,10 @@ use super::walk::{Found, Walk};
 use super::{Event, shown};
 use crate::error::{Code, Error, FileError};
 use crate::rules::Existing;
-use crate::transfer::incoming::part_name;
 use crate::transfer::place::{Place, make_directory};
 use crate::transfer::selection::Selection;
-use crate::tree::{Directory, Folder, Kind, Source, Target, TreePath, is_part};
+use crate::tree::parts::{is_part, part_name};
+use crate::tree::{Directory, Folder, Kind, Source, Target, TreePath};
 use crate::wire::{Change, Cheezburger, Entries, HashWriter, Message};
 
 /// The most files that a subscription names as here already.

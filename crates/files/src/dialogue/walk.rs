@@ -3,7 +3,8 @@
 use super::details::{Details, SharedFiles};
 use crate::error::{Code, FileError};
 use crate::transfer::digest::digest_of;
-use crate::tree::{DEPTH_MAX, Directory, Kind, Names, is_part};
+use crate::tree::parts::is_part;
+use crate::tree::{DEPTH_MAX, Directory, Kind, Names};
 use crate::wire::{Entry, Extra, HardLink, put_entry, put_entry_with_extra};
 
 /// A walk that is under way.

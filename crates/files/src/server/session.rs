@@ -9,7 +9,7 @@ use crate::access::{Access, Right};
 use crate::clock;
 use crate::dialogue::Event;
 use crate::dialogue::changes::Wake;
-use crate::dialogue::events::Events;
+use crate::dialogue::events::{Events, Naming};
 use crate::dialogue::fetch::Fetch;
 use crate::dialogue::mounts::Mounts;
 use crate::dialogue::provider::{Outlet, Provider, Turn, failure, reply};
@@ -17,7 +17,7 @@ use crate::dialogue::requester::{Limits, Requester};
 use crate::error::{Code, FileError};
 use crate::transfer::place::Place;
 use crate::transfer::selection::Selection;
-use crate::wire::{Change, Cheezburger, DecodeError, Form, Hash, Headers, Message, Mode, Request};
+use crate::wire::{Change, Cheezburger, DecodeError, Form, Hash, Headers, Kind, Message, Mode, Request};
 
 /// The state of the dialogue with a client.
 pub struct Session {
@@ -136,9 +136,11 @@ impl Session {
             return Err(FileError::new(Code::Denied, "the folder is read-only"));
         }
         let (events, received) = Events::channel();
+        let is_directory = mount.folder.kind(&path).is_ok_and(|kind| kind == Kind::Directory);
+        let naming = Naming::new(&request.source, &request.path, is_directory);
         let place = Place::At { folder: mount.folder.clone(), path };
         let selection = Selection::new(request.rules.clone(), self.part_age)?;
-        let fetch = Fetch::new(&request.source, place, selection, events);
+        let fetch = Fetch::new(&request.source, place, selection, events).named(naming);
         self.requester.start(u64::from(request.number), Box::new(fetch));
         self.requester.open(clock::now());
         self.uploads.push((request.clone(), received));

@@ -56,7 +56,8 @@ impl ClientLife {
         let command = if uploads {
             let alias = format!("/upload-{operation}");
             let source = format!("{alias}/{COPY}/").into_bytes();
-            let what = Box::new(Upload::new(b"/data/served", &source, rules.clone(), sender.clone()));
+            let what =
+                Box::new(Upload::new(b"/data/served", &source, b"/local", rules.clone(), sender.clone()));
             let offer = Offer { alias, folder: Arc::new(disk.clone()), events: sender };
             Command::Start { operation, what, offer: Some(offer) }
         } else {

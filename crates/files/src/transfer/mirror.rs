@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::selection::{Filter, Selection};
 use crate::error::{Code, FileError};
-use crate::tree::{Directory, Folder, Kind, TreePath, is_part};
+use crate::tree::parts::is_part;
+use crate::tree::{Directory, Folder, Kind, TreePath};
 
 /// Collects the names of the source, and removes the others.
 #[derive(Default)]

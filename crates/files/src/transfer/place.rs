@@ -7,14 +7,15 @@ use std::time::{Duration, SystemTime};
 
 use super::digest::{Digest, digest_of};
 use super::hard_links::{HardLinks, LaterName};
-use super::incoming::{lock_part, part_name};
+use super::incoming::{lock_part, remove_blocks};
 use super::mirror::{self, Mirror};
 use super::selection::Selection;
 use crate::error::{Code, FileError};
 use crate::rules::Rules;
 use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
-use crate::tree::{Attributes, Directory, Folder, Kind, TreePath, is_part};
+use crate::tree::parts::{is_part, part_name, part_of};
+use crate::tree::{Attributes, Directory, Folder, Kind, TreePath};
 use crate::wire::Entry;
 
 /// Where files go.
@@ -314,6 +315,8 @@ impl TreeTarget {
             None => {
                 let target = directory.create(&part)?;
                 target.set_len(0)?;
+                // It was the part of a larger version.
+                remove_blocks(directory, name)?;
                 target
             }
         };
@@ -474,7 +477,7 @@ fn remove_old_parts(directory: &dyn Directory, age: Duration) {
             continue;
         }
         // A part that a transfer writes is not old, whatever the clocks say. The lock is held until it is removed.
-        let part = name.strip_suffix(b".blocks").unwrap_or(&name);
+        let part = part_of(&name);
         let lock = directory.attributes(part).map(|_| lock_part(directory, part));
         if !matches!(lock, Ok(Ok(None))) {
             let _ = directory.remove_file(&name);

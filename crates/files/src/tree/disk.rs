@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::holes::{self, Zeros};
 use super::more::{self, MoreAttributes};
+use super::parts::link_name;
 use super::watch::InotifyWatch;
 use super::{Attributes, Directory, Folder, Hint, Kind, Names, Source, Tag, Target, TreePath, Watch};
 use crate::error::{Code, FileError};
@@ -61,17 +62,16 @@ impl Folder for DiskFolder {
 
     fn link(&self, file: &TreePath, to: &TreePath) -> Result<(), FileError> {
         let ((from, name), (to, new_name)) = (self.parent(file)?, self.parent(to)?);
-        // A name of its own: a transfer may be writing the part of `new_name`.
-        let link = format!(".{}.link.part", blake3::hash(new_name).to_hex());
-        let make = || fs::linkat(&from, name, &to, &link, AtFlags::empty());
+        let link = link_name(new_name);
+        let make = || fs::linkat(&from, name, &to, &link[..], AtFlags::empty());
         match make() {
             Err(Errno::EXIST) => {
-                fs::unlinkat(&to, &link, AtFlags::empty())?;
+                fs::unlinkat(&to, &link[..], AtFlags::empty())?;
                 make()?;
             }
             outcome => outcome?,
         }
-        Ok(fs::renameat(&to, &link, &to, new_name)?)
+        Ok(fs::renameat(&to, &link[..], &to, new_name)?)
     }
 
     fn with_holes(&self) -> Option<Arc<dyn Folder>> {

@@ -6,6 +6,7 @@ pub mod discard;
 pub mod disk;
 mod holes;
 mod more;
+pub mod parts;
 mod path;
 pub mod single;
 pub mod spool;
@@ -233,9 +234,4 @@ pub enum Hint {
 pub trait Watch: Send {
     /// Returns when a new directory, with all below it, is watched too.
     fn cover(&mut self, directory: &TreePath) -> Result<(), FileError>;
-}
-
-/// Returns true for the names of parts: files that a transfer writes.
-pub fn is_part(name: &[u8]) -> bool {
-    name.starts_with(b".") && (name.ends_with(b".part") || name.ends_with(b".part.blocks"))
 }
