@@ -11,7 +11,7 @@ use crate::dialogue::Event;
 use crate::dialogue::changes::Wake;
 use crate::dialogue::events::{Events, Naming};
 use crate::dialogue::fetch::Fetch;
-use crate::dialogue::mounts::Mounts;
+use crate::dialogue::mounts::{Mounts, below};
 use crate::dialogue::provider::{Outlet, Provider, Turn, failure, reply};
 use crate::dialogue::requester::{Limits, Requester};
 use crate::error::{Code, FileError};
@@ -90,6 +90,10 @@ impl Session {
             None if !self.may(path, Right::Read) => self.refuse("no right to read this path"),
             None => self.subscribe(path, options, cache, mounts),
             Some(Err(what)) => self.end(what),
+            Some(Ok(request)) if self.is_above_folders(&request, mounts) => {
+                let paths = self.readable_below(&request.path, mounts);
+                self.provider.list_paths(&request, &paths, mounts);
+            }
             Some(Ok(request)) if !self.may_do(&request) => {
                 let error = FileError::new(Code::Denied, "no right to this path");
                 self.provider.fail_request(&request, &error);
@@ -127,6 +131,25 @@ impl Session {
             Mode::Upload => self.may(&request.path, Right::Write),
             Mode::Fetch | Mode::Values | Mode::List | Mode::Follow => self.may(&request.path, Right::Read),
         }
+    }
+
+    /// Returns true for the listing of a path that the client may not list as a whole, or that is in no folder, but
+    /// has something below that it may read.
+    fn is_above_folders(&self, request: &Request, mounts: &Mounts) -> bool {
+        let is_above = || !self.may_do(request) || mounts.resolve(&request.path).is_err();
+        request.mode == Mode::List && is_above() && !self.readable_below(&request.path, mounts).is_empty()
+    }
+
+    /// Aliases and paths with a right that are below a path, as far as the client may read them.
+    fn readable_below(&self, path: &[u8], mounts: &Mounts) -> Vec<Vec<u8>> {
+        let above = path.strip_suffix(b"/").unwrap_or(path);
+        let granted = self.access.readable(self.user.as_deref());
+        let granted = granted.filter(|path| below(path, above).is_some() && mounts.resolve(path).is_ok());
+        let aliases = mounts.aliases_below(path).filter(|alias| self.may(alias, Right::Read));
+        let mut found: Vec<Vec<u8>> = aliases.chain(granted).map(<[u8]>::to_vec).collect();
+        found.sort();
+        found.dedup();
+        found
     }
 
     /// Fetches from the client what it offers.
