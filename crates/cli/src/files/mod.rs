@@ -41,10 +41,12 @@ pub fn run(command: &Files) -> Outcome {
 fn connect(given: &ServerArgs) -> Outcome<Client> {
     let mut builder = Client::builder(&given.server).patience(given.timeout);
     if let (Some(own), Some(server)) = (&given.cert, &given.server_key) {
-        builder = builder.curve(&own_keys(own)?, &public_key(server)?);
+        let keys = own_keys(own).and_then(|own| Ok((own, public_key(server)?)));
+        let (own, server) = keys.map_err(Failure::into_usage)?;
+        builder = builder.curve(&own, &server);
     }
     if let (Some(user), Some(file)) = (&given.user, &given.password_file) {
-        let text = secrets::read(file, PASSWORD_MAX)?;
+        let text = secrets::read(file, PASSWORD_MAX).map_err(Failure::into_usage)?;
         builder = builder.password(user, text_of(file, secrets::first_line(&text))?);
     }
     if let Some(rate) = given.limit_rate {
@@ -58,7 +60,8 @@ fn connect(given: &ServerArgs) -> Outcome<Client> {
 
 /// A password, which PLAIN sends as text.
 fn text_of<'a>(file: &Path, octets: &'a [u8]) -> Outcome<&'a str> {
-    std::str::from_utf8(octets).map_err(|_| Failure::of(file.display(), "a password that is not UTF-8"))
+    std::str::from_utf8(octets)
+        .map_err(|_| Failure::usage(format!("{}: a password that is not UTF-8", file.display())))
 }
 
 /// The largest file with a password, in bytes.

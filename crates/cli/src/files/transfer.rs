@@ -1,14 +1,15 @@
 //! `pinnace files get`, `put`, `sync` and `watch`: transfers a file or a folder.
 
 use pinnace::files::client::{Event, Report, Transfer};
-use pinnace::files::rules::{Deletion, Existing, Rules};
+use pinnace::files::rules::{Deletion, Existing, Pattern, Rules};
+use pinnace::files::transfer::selection::Filter;
 
 use super::progress::Progress;
 use super::{cancel_on_signal, connect, of_error, of_report, streams};
 use crate::outcome::{Failure, Outcome, say};
 use crate::table::files::{
-    DeletionArgs, DeletionLimits, FilesGet, FilesPut, FilesSync, FilesVerify, FilesWatch, ProgressArgs,
-    RulesArgs,
+    DeletionArgs, DeletionLimits, FilesGet, FilesPut, FilesSync, FilesVerify, FilesWatch, Patterns,
+    ProgressArgs, RulesArgs,
 };
 
 /// Standard output or input, in place of a file.
@@ -16,7 +17,7 @@ const STANDARD: &str = "-";
 
 pub fn get(given: &FilesGet) -> Outcome {
     let client = connect(&given.server)?;
-    let rules = rules(&given.rules, None);
+    let rules = rules(&given.rules, None)?;
     if given.to.as_os_str() == STANDARD {
         return streams::get(&client, given, &rules);
     }
@@ -29,7 +30,7 @@ pub fn get(given: &FilesGet) -> Outcome {
 
 pub fn put(given: &FilesPut) -> Outcome {
     let client = connect(&given.server)?;
-    let rules = rules(&given.rules, deletion(&given.deletion)?);
+    let rules = rules(&given.rules, deletion(&given.deletion)?)?;
     let transfer = match given.from.as_os_str() == STANDARD {
         true => streams::put(&client, &given.path, rules)?,
         false => client.put_by(&given.from, &given.path, rules),
@@ -39,7 +40,7 @@ pub fn put(given: &FilesPut) -> Outcome {
 
 pub fn sync(given: &FilesSync) -> Outcome {
     let client = connect(&given.server)?;
-    let rules = rules(&given.rules, Some(limited(&given.limits)));
+    let rules = rules(&given.rules, Some(limited(&given.limits)))?;
     complete(&client.get_by(&given.path, &given.to, rules), &given.output)
 }
 
@@ -47,7 +48,7 @@ pub fn sync(given: &FilesSync) -> Outcome {
 pub fn verify(given: &FilesVerify) -> Outcome {
     let client = connect(&given.server)?;
     let deletion = Some(Deletion { most: None, force: true });
-    let filter = given.patterns.0.clone();
+    let filter = filter(&given.patterns)?;
     let rules = Rules { filter, deletion, checksum: true, dry_run: true, ..Rules::default() };
     let mut count = 0_u64;
     let mut progress = Progress::of_comparison(given.output.json, given.output.quiet);
@@ -65,7 +66,7 @@ pub fn verify(given: &FilesVerify) -> Outcome {
 /// A signal is the way to end it.
 pub fn watch(given: &FilesWatch) -> Outcome {
     let client = connect(&given.server)?;
-    let rules = rules(&given.rules, deletion(&given.deletion)?);
+    let rules = rules(&given.rules, deletion(&given.deletion)?)?;
     let (transfer, output) = (client.follow(&given.path, &given.to, rules), &given.output);
     let mut progress = Progress::new(output.json, output.quiet);
     // There is no report before the end.
@@ -80,17 +81,17 @@ pub fn watch(given: &FilesWatch) -> Outcome {
     }
 }
 
-fn rules(given: &RulesArgs, deletion: Option<Deletion>) -> Rules {
+fn rules(given: &RulesArgs, deletion: Option<Deletion>) -> Outcome<Rules> {
     let existing = match (given.update, given.ignore_existing) {
         (true, _) => Existing::NotNewer,
         (_, true) => Existing::Nothing,
         _ => Existing::Different,
     };
-    let (filter, whole_files) = (given.patterns.0.clone(), given.whole_file);
+    let (filter, whole_files) = (filter(&given.patterns)?, given.whole_file);
     let (checksum, fsync, dry_run) = (given.checksum, given.fsync, given.dry_run);
     let (owner, xattrs) = (given.owner, given.xattrs);
     let (compress, sparse, hard_links) = (given.compress, given.sparse, given.hard_links);
-    Rules {
+    Ok(Rules {
         filter,
         existing,
         checksum,
@@ -103,7 +104,13 @@ fn rules(given: &RulesArgs, deletion: Option<Deletion>) -> Rules {
         hard_links,
         owner,
         xattrs,
-    }
+    })
+}
+
+/// The patterns, if they are valid.
+fn filter(given: &Patterns) -> Outcome<Vec<Pattern>> {
+    Filter::new(&given.0).map_err(Failure::usage)?;
+    Ok(given.0.clone())
 }
 
 fn deletion(given: &DeletionArgs) -> Outcome<Option<Deletion>> {

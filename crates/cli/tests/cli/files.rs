@@ -88,8 +88,61 @@ fn exit_codes_say_why() {
     assert!(below.err.contains(&format!("/a: {}: No such file", folder.text("none"))), "{below:?}");
     assert!(get(&folder.ipc("nobody"), "/a", "300").expect(3).err.contains("no server answers at ipc://"));
     get("carrier://pigeon", "/a", "300").expect(2);
-    run(&["files", "get", "-s", &endpoint, "/", "--exclude", "["], b"").expect(1);
     run(&["files", "serve", &folder.text("none")], b"").expect(2);
+    let wrong = |words: &[&str], expected: &str| {
+        let done = run(&[&["files"], words].concat(), b"").expect(2);
+        assert!(done.err.contains(expected), "{words:?}: {done:?}");
+    };
+    for (pattern, expected) in [("[", "the pattern [: "), ("", "an empty pattern"), ("/", "an empty pattern")]
+    {
+        wrong(&["get", "-s", &endpoint, "/", &to, "--exclude", pattern], expected);
+        wrong(&["verify", "-s", &endpoint, "/", &to, "--exclude", pattern], expected);
+    }
+    wrong(&["get", "-s", &endpoint, "photos"], "begins with a slash, as in /photos");
+    wrong(&["put", "-s", &endpoint, "a", "photos"], "begins with a slash");
+    let none = folder.text("none");
+    wrong(&["ls", "-s", &endpoint, "--user", "a", "--password-file", &none], "none: No such file");
+    wrong(&["ls", "-s", &endpoint, "--cert", &none, "--server-key", &none], "none");
+    let source = folder.text("source");
+    let serve = |words: &[&str], expected: &str| wrong(&[&["serve", &source], words].concat(), expected);
+    serve(&["--cert", &none], "none");
+    serve(&["--passwords", &none], "none: No such file");
+    serve(&["--bind", "carrier://pigeon"], "carrier://pigeon");
+    serve(&["--read", "carol=/"], "carol: there is no such user");
+    wrong(&["serve", &format!("{source}=/data"), "--read", "*=/date"], "/date: no folder is served there");
+    let twice = [&format!("{source}=/a")[..], &format!("{}=/a", folder.text("source"))];
+    wrong(&[&["serve"], &twice[..]].concat(), "two folders have the alias /a");
+    let users = folder.write("users", b"alice:one\nalice:two\n");
+    serve(&["--passwords", &users], "the user alice is given twice");
+    // An endpoint that is in use.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("tcp://{}", listener.local_addr().unwrap());
+    assert!(run(&["files", "serve", &source, "--bind", &taken], b"").expect(1).err.contains(&taken));
+}
+
+/// What is forbidden here, and not only by the server.
+#[test]
+fn what_is_forbidden_is_refused() {
+    let folder = Folder::new();
+    for name in ["source", "empty", "to/a"] {
+        fs::create_dir_all(folder.path(name)).unwrap();
+    }
+    fs::write(folder.path("source/a"), "a").unwrap();
+    let (source, empty) = (folder.text("source"), folder.text("empty"));
+    let words = [&format!("{source}=/source")[..], &format!("{empty}=/empty"), "--domain", "test"];
+    let (_server, endpoint) = serve_by(&folder, "files", &words);
+    let (to, domain) = (folder.text("to"), ["-s", &endpoint, "--domain", "test"]);
+    let refused = |words: &[&str], expected: &str| {
+        let done = run(&[&["files", words[0]], &domain[..], &words[1..]].concat(), b"").expect(4);
+        assert!(done.err.contains(expected), "{words:?}: {done:?}");
+    };
+    refused(&["get", "/source/", &to], "/source/a: a directory is in the way of a file");
+    refused(&["sync", "/empty/", &to], "nothing was removed: the source is empty");
+    refused(&["put", &source, "/source/new"], "/source/new: the folder is read-only");
+    let other = run(&["files", "ls", "-s", &endpoint, "--domain", "other"], b"").expect(4);
+    assert!(other.err.contains("it serves the domain \"test\" only"), "{other:?}");
+    let listed = run(&[&["files", "ls"], &domain[..]].concat(), b"").expect(0);
+    assert_eq!(listed.out, "empty/\nsource/\n");
 }
 
 #[test]

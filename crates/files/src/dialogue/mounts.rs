@@ -47,7 +47,7 @@ impl Scope {
 pub struct Mounts(Vec<Mount>);
 
 impl Mounts {
-    /// Adds a folder. `given`: a virtual path, its alias. Errors: Invalid, the path is no virtual path, or has a folder.
+    /// Adds a folder by an alias. Error: Invalid, the alias is no virtual path, or has a folder.
     pub fn add(&mut self, given: &[u8], folder: Arc<dyn Folder>, is_writable: bool) -> Result<(), FileError> {
         let inner = given.strip_prefix(b"/").ok_or_else(no_slash)?;
         let path = TreePath::parse(inner.strip_suffix(b"/").unwrap_or(inner))?;
