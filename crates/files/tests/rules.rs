@@ -120,6 +120,17 @@ fn a_slash_at_the_end_means_what_is_in_a_directory() {
         pair.start("tree/a", "b", Rules::default()).wait().unwrap();
         assert_eq!(fs::read_to_string(pair.to().join("a")).unwrap(), "a");
         assert_eq!(fs::read_to_string(pair.to().join("b")).unwrap(), "a");
+        // A slash at the end of the target: a directory, which is made if the file comes.
+        let missing = pair.start("tree/none", "made/", Rules::default()).wait().unwrap();
+        assert_eq!(missing.failed.len(), 1);
+        assert!(!pair.to().join("made").exists());
+        for _ in 0..2 {
+            assert_eq!(pair.start("tree/a", "made/", Rules::default()).wait().unwrap().failed, []);
+            assert_eq!(fs::read_to_string(pair.to().join("made/a")).unwrap(), "a");
+        }
+        let planned = pair.start("tree/a", "planned/", Rules { dry_run: true, ..Rules::default() });
+        assert_eq!(planned.wait().unwrap().failed, []);
+        assert!(!pair.to().join("planned").exists());
     });
 }
 

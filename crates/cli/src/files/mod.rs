@@ -13,14 +13,16 @@ mod serve;
 mod streams;
 mod transfer;
 
+use std::io::{IsTerminal, stderr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use pinnace::files::client::{Client, Report, Transfer};
-use pinnace::files::error::{Code, Error};
+use pinnace::files::error::{Code, Error, FileError};
 
 use crate::outcome::{Failure, Outcome, say};
+use crate::output::escaped;
 use crate::secrets;
 use crate::settings::{own_keys, public_key};
 use crate::signals::Signals;
@@ -101,10 +103,16 @@ fn of_error(error: &Error, ended_by: &EndedBy) -> Failure {
     }
 }
 
+/// Says what has become of a name, which may have any characters.
+fn say_name(path: &str, error: &FileError) {
+    let text = format!("{path}: {error}");
+    say(if stderr().is_terminal() { escaped(text.as_bytes()) } else { text });
+}
+
 /// Names the files that failed.
 fn of_report(report: &Report) -> Outcome {
     for (path, error) in &report.failed {
-        say(format!("{path}: {error}"));
+        say_name(path, error);
     }
     let count = report.failed.len();
     if count == 0 {

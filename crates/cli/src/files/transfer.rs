@@ -5,7 +5,7 @@ use pinnace::files::rules::{Deletion, Existing, Pattern, Rules};
 use pinnace::files::transfer::selection::Filter;
 
 use super::progress::Progress;
-use super::{cancel_on_signal, connect, of_error, of_report, streams};
+use super::{cancel_on_signal, connect, of_error, of_report, say_name, streams};
 use crate::outcome::{Failure, Outcome, say};
 use crate::table::files::{
     DeletionArgs, DeletionLimits, FilesGet, FilesPut, FilesSync, FilesVerify, FilesWatch, Patterns,
@@ -25,7 +25,7 @@ pub fn get(given: &FilesGet) -> Outcome {
         true => client.discard(&given.path),
         false => client.get_by(&given.path, &given.to, rules),
     };
-    complete(&transfer, &given.output)
+    complete(&transfer, &given.output, progress(&given.output).to(&given.path, &given.to))
 }
 
 pub fn put(given: &FilesPut) -> Outcome {
@@ -35,13 +35,14 @@ pub fn put(given: &FilesPut) -> Outcome {
         true => streams::put(&client, &given.path, rules)?,
         false => client.put_by(&given.from, &given.path, rules),
     };
-    complete(&transfer, &given.output)
+    complete(&transfer, &given.output, progress(&given.output))
 }
 
 pub fn sync(given: &FilesSync) -> Outcome {
     let client = connect(&given.server)?;
     let rules = rules(&given.rules, Some(limited(&given.limits)))?;
-    complete(&client.get_by(&given.path, &given.to, rules), &given.output)
+    let progress = progress(&given.output).to(&given.path, &given.to);
+    complete(&client.get_by(&given.path, &given.to, rules), &given.output, progress)
 }
 
 /// Plans a transfer that compares contents: each name that it would change differs.
@@ -51,7 +52,7 @@ pub fn verify(given: &FilesVerify) -> Outcome {
     let filter = filter(&given.patterns)?;
     let rules = Rules { filter, deletion, checksum: true, dry_run: true, ..Rules::default() };
     let mut count = 0_u64;
-    let mut progress = Progress::of_comparison(given.output.json, given.output.quiet);
+    let mut progress = progress(&given.output).to(&given.path, &given.to).of_comparison();
     let report = follow_events(&client.get_by(&given.path, &given.to, rules), &mut progress, |event| {
         count += u64::from(matches!(event, Event::Planned { .. }));
     })?;
@@ -68,10 +69,10 @@ pub fn watch(given: &FilesWatch) -> Outcome {
     let client = connect(&given.server)?;
     let rules = rules(&given.rules, deletion(&given.deletion)?)?;
     let (transfer, output) = (client.follow(&given.path, &given.to, rules), &given.output);
-    let mut progress = Progress::new(output.json, output.quiet);
+    let mut progress = progress(output).to(&given.path, &given.to);
     // There is no report before the end.
     let ended = follow_events(&transfer, &mut progress, |event| match event {
-        Event::Failed { path, error } if !output.json => say(format!("{path}: {error}")),
+        Event::Failed { path, error } if !output.json => say_name(path, error),
         Event::Lost(error) if !output.json => say(format!("{error}; trying again")),
         _ => {}
     });
@@ -125,9 +126,13 @@ fn limited(given: &DeletionLimits) -> Deletion {
     Deletion { most: given.max_delete, force: given.force }
 }
 
+fn progress(given: &ProgressArgs) -> Progress {
+    Progress::new(given.json, given.quiet)
+}
+
 /// Shows a transfer's progress until its end.
-fn complete(transfer: &Transfer, given: &ProgressArgs) -> Outcome {
-    let report = follow_events(transfer, &mut Progress::new(given.json, given.quiet), |_| {})?;
+fn complete(transfer: &Transfer, given: &ProgressArgs, mut progress: Progress) -> Outcome {
+    let report = follow_events(transfer, &mut progress, |_| {})?;
     if !given.quiet && !given.json {
         say(format!("{} files, {} bytes", report.files, report.bytes));
     }

@@ -1,6 +1,8 @@
 //! `pinnace files`: served and fetched as in a shell.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::{Folder, Running, run, start};
+use crate::common::{Folder, PINNACE, Running, run, start};
 
 /// A server, which ends with the test.
 struct Serving(Option<Running>);
@@ -206,10 +208,10 @@ fn a_folder_is_kept_the_same() {
         run(&[&words[..], more].concat(), b"").expect(code)
     };
     let done = sync(&["--dry-run"], 0);
-    assert_eq!(done.out, "would fetch /a\nwould fetch /a/file\nwould remove /own\n");
+    assert_eq!(done.out, format!("would fetch /a\nwould fetch /a/file\nwould remove {to}/own\n"));
     let done = sync(&["--max-delete", "0"], 1);
     assert!(done.err.contains("nothing was removed: 1 files and directories"), "{done:?}");
-    assert_eq!(sync(&[], 0).out, "removed /own\n");
+    assert_eq!(sync(&[], 0).out, format!("removed {to}/own\n"));
     fs::remove_file(source.join("a/file.o")).unwrap();
     assert!(same(&source, &copy));
 
@@ -222,13 +224,14 @@ fn a_folder_is_kept_the_same() {
     let done = run(&["files", "verify", "-s", &endpoint, "/", &to], b"").expect(1);
     assert_eq!(
         (&done.out[..], &done.err[..]),
-        ("differs: /a/file\nnot at the source: /own\n", "pinnace: 2 names differ\n")
+        (&format!("differs: /a/file\nnot at the source: {to}/own\n")[..], "pinnace: 2 names differ\n")
     );
     run(&["files", "verify", "-s", &endpoint, "/", &to, "--exclude", "own", "--exclude", "file"], b"")
         .expect(0);
     // A file by itself, and where links lead.
     let verify =
         |path: &str, code| run(&["files", "verify", "-s", &endpoint, path, &to], b"").expect(code).out;
+    assert_eq!(verify("/a/file", 1), "missing: /a/file\n");
     fs::write(copy.join("file"), "one").unwrap();
     let same_time = fs::File::options().write(true).open(copy.join("file")).unwrap();
     same_time.set_modified(fs::metadata(source.join("a/file")).unwrap().modified().unwrap()).unwrap();
@@ -252,7 +255,29 @@ fn a_folder_is_kept_the_same() {
     fs::write(source.join("b"), "new").unwrap();
     until_same(&source, &copy);
     watch.signal(Signal::TERM);
-    watch.end().expect(0);
+    assert_eq!(watch.end().expect(0).out, "", "it is quiet");
+}
+
+/// A name with a line break and a byte that is not UTF-8, and a folder that does not exist yet.
+#[test]
+fn names_of_any_bytes_are_told() {
+    let folder = Folder::new();
+    let name = OsStr::from_bytes(b"a\n\xff b");
+    fs::create_dir(folder.path("source")).unwrap();
+    fs::write(folder.path("source").join(name), "content").unwrap();
+    let (_server, endpoint) = serve(&folder, &folder.text("source"));
+    let ls = ["files", "ls", "-s", &endpoint];
+    let piped = Command::new(PINNACE).args(ls).output().unwrap();
+    assert_eq!(piped.stdout, b"a\n\xff b\n", "as it is");
+    let terminal = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))";
+    let shown = Command::new("python3").args(["-c", terminal, PINNACE]).args(ls).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&shown.stdout), "a\\n\\377 b\r\n");
+    let lines = run(&[&ls[..], &["--json"]].concat(), b"").expect(0).out;
+    assert!(lines.contains("\"name_base64\":\"YQr/IGI=\""), "{lines}");
+    fs::write(folder.path("source/plain"), "plain").unwrap();
+    let new = format!("{}/", folder.text("new"));
+    run(&["files", "get", "-s", &endpoint, "/plain", &new], b"").expect(0);
+    assert_eq!(fs::read_to_string(folder.path("new/plain")).unwrap(), "plain");
 }
 
 #[test]

@@ -196,7 +196,8 @@ impl Client {
 
     /// Fetches a file or a directory with all below it. `path`: a virtual path of the server, such as `/data/a`; with a
     /// slash at its end, the directory's content goes to `to`; without, the directory goes into `to` by its name.
-    /// `to`: the file's name here, or a directory. What is here already with the same size and time is not fetched.
+    /// `to`: the file's name here, or a directory; with a slash at its end, one that is made if it is missing. What is
+    /// here already with the same size and time is not fetched.
     pub fn get(&self, path: &str, to: &Path) -> Transfer {
         self.get_by(path, to, Rules::default())
     }

@@ -159,9 +159,10 @@ impl Session {
             return Err(FileError::new(Code::Denied, "the folder is read-only"));
         }
         let (events, received) = Events::channel();
-        let is_directory = mount.folder.kind(&path).is_ok_and(|kind| kind == Kind::Directory);
-        let naming = Naming::new(&request.source, &request.path, is_directory);
-        let place = Place::At { folder: mount.folder.clone(), path };
+        let is_directory = request.path.ends_with(b"/");
+        let is_below = is_directory || mount.folder.kind(&path).is_ok_and(|kind| kind == Kind::Directory);
+        let naming = Naming::new(&request.source, &request.path, is_below);
+        let place = Place::At { folder: mount.folder.clone(), path, is_directory };
         let selection = Selection::new(request.rules.clone(), self.part_age)?;
         let fetch = Fetch::new(&request.source, place, selection, events).named(naming);
         self.requester.start(u64::from(request.number), Box::new(fetch));

@@ -62,7 +62,7 @@ impl ClientLife {
             Command::Start { operation, what, offer: Some(offer) }
         } else {
             let path = TreePath::parse(COPY.as_bytes()).unwrap();
-            let place = Place::At { folder: Arc::new(disk.clone()), path };
+            let place = Place::At { folder: Arc::new(disk.clone()), path, is_directory: false };
             let selection = Selection::new(rules.clone(), PART_AGE).unwrap();
             Command::Start {
                 operation,

@@ -3,31 +3,33 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use super::digest::{Digest, digest_of};
 use super::hard_links::{HardLinks, LaterName};
-use super::incoming::{lock_part, remove_blocks};
+use super::incoming::remove_blocks;
 use super::mirror::{self, Mirror};
+use super::old_parts::remove_old_parts;
 use super::selection::Selection;
 use crate::error::{Code, FileError};
 use crate::rules::Rules;
 use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
-use crate::tree::parts::{is_part, part_name, part_of};
+use crate::tree::parts::part_name;
 use crate::tree::{Attributes, Directory, Folder, Kind, TreePath};
 use crate::wire::Entry;
 
 /// Where files go.
 pub enum Place {
-    /// A path below a folder. If it is a directory, a file goes into it, and the content of a tree too.
-    At { folder: Arc<dyn Folder>, path: TreePath },
+    /// A path below a folder. If it is a directory, a file goes into it, and the content of a tree too. `is_directory`:
+    /// it is one, or becomes one.
+    At { folder: Arc<dyn Folder>, path: TreePath, is_directory: bool },
     /// Nowhere, once they are verified.
     Discarded,
 }
 
 impl Place {
-    /// A path of this host, which itself may lead over links. Error: its directory cannot be opened.
+    /// A path of this host, which itself may lead over links; with a slash at its end, a directory. Error: its parent
+    /// cannot be opened.
     pub fn of_path(to: &Path) -> Result<Place, FileError> {
         let name = to.file_name().filter(|_| !to.is_dir());
         let (directory, path) = match name {
@@ -39,27 +41,38 @@ impl Place {
         };
         // The report names the virtual path; what is missing is here.
         let here = |error: FileError| FileError::new(error.code, format!("{}: {error}", directory.display()));
-        Ok(Place::At { folder: Arc::new(DiskFolder::open(directory).map_err(here)?), path })
+        let is_directory = to.as_os_str().as_bytes().ends_with(b"/");
+        Ok(Place::At { folder: Arc::new(DiskFolder::open(directory).map_err(here)?), path, is_directory })
     }
 
     /// The same place by the rules of a transfer.
     pub fn by(self, rules: &Rules) -> Place {
         match self {
-            Place::At { folder, path } if rules.sparse => {
-                Place::At { folder: folder.with_holes().unwrap_or(folder), path }
+            Place::At { folder, path, is_directory } if rules.sparse => {
+                Place::At { folder: folder.with_holes().unwrap_or(folder), path, is_directory }
             }
             place => place,
         }
     }
 
+    /// A file is to come: makes the directory that it goes into, if that is chosen and missing.
+    pub(super) fn prepare(&self) -> Result<(), FileError> {
+        match self {
+            Place::At { folder, path, is_directory: true } => make_directory(&**folder, path),
+            _ => Ok(()),
+        }
+    }
+
     /// The directory and name for a file whose name at the sender is `own`.
     pub(super) fn of_file(&self, own: &[u8]) -> Result<(Box<dyn Directory>, Vec<u8>), FileError> {
-        let Place::At { folder, path } = self else { return Ok((Box::new(Discard), own.to_vec())) };
+        let Place::At { folder, path, is_directory } = self else {
+            return Ok((Box::new(Discard), own.to_vec()));
+        };
         let Some((parent, name)) = path.split_last() else {
             return in_directory(folder.directory(path)?, own);
         };
         let directory = folder.directory(&parent)?;
-        match directory.attributes(name).is_ok_and(|known| known.kind == Kind::Directory) {
+        match *is_directory || directory.attributes(name).is_ok_and(|known| known.kind == Kind::Directory) {
             true => in_directory(directory.directory(name)?, own),
             false => Ok((directory, name.to_vec())),
         }
@@ -67,7 +80,7 @@ impl Place {
 
     /// The folder for a tree, which is created if needed. `own`: the name of the tree, if it goes below the place.
     pub fn of_tree(&self, own: Option<&[u8]>, creates: bool) -> Result<Box<dyn Folder>, FileError> {
-        let Place::At { folder, path } = self else { return Ok(Box::new(Discard)) };
+        let Place::At { folder, path, .. } = self else { return Ok(Box::new(Discard)) };
         let below = own.map(|own| path.join(own)).transpose()?;
         for path in [Some(path), below.as_ref()].into_iter().flatten().filter(|_| creates) {
             make_directory(&**folder, path)?;
@@ -462,25 +475,6 @@ impl TreeTarget {
             {
                 report(&path, error);
             }
-        }
-    }
-}
-
-/// Removes what transfers have left long ago in a directory. What cannot be removed stays.
-fn remove_old_parts(directory: &dyn Directory, age: Duration) {
-    let Some(limit) = SystemTime::now().checked_sub(age) else { return };
-    let Ok(limit) = limit.duration_since(SystemTime::UNIX_EPOCH) else { return };
-    let Ok(names) = directory.names() else { return };
-    for name in names.map_while(Result::ok).filter(|name| is_part(name)) {
-        let is_old = |known: Attributes| i128::from(known.mtime_ns) < limit.as_nanos() as i128;
-        if !directory.attributes(&name).is_ok_and(is_old) {
-            continue;
-        }
-        // A part that a transfer writes is not old, whatever the clocks say. The lock is held until it is removed.
-        let part = part_of(&name);
-        let lock = directory.attributes(part).map(|_| lock_part(directory, part));
-        if !matches!(lock, Ok(Ok(None))) {
-            let _ = directory.remove_file(&name);
         }
     }
 }
