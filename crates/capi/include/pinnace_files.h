@@ -74,7 +74,8 @@ int pinnace_files_server_options_grant(pinnace_files_server_options_t *options, 
 int pinnace_files_server_options_destroy(pinnace_files_server_options_t *options);
 
 /* Errors: those of a folder that cannot be opened, and of binding; EINVAL: users have keys and passwords, or keys
- * without `curve`; an alias is invalid, or two folders have it. */
+ * without `curve`; an alias is invalid, or two folders have it; a right is of an unknown user, or to a path that is not
+ * served; a user is given twice with another key or password, or two have the same key. */
 pinnace_files_server_t *pinnace_files_server_start(const pinnace_files_server_options_t *options);
 /* Where it listens, with the ports that the system chose, in the order of the calls of bind. ENOENT: `index` is not
  * less than their number. Valid until the server is closed. */
