@@ -405,6 +405,22 @@ fn old_parts_are_removed_and_no_other_files() {
     });
 }
 
+#[test]
+fn links_keep_their_times() {
+    for_both(|pair| {
+        std::os::unix::fs::symlink("a", pair.from().join("link")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(pair.run(Rules::default()).failed, []);
+            let time = |root: PathBuf| fs::symlink_metadata(root.join("link")).unwrap().modified().unwrap();
+            assert_eq!(time(pair.to()), time(pair.from()));
+            // The time is kept also if the link is here already.
+            let link = pair.from().join("link");
+            let touched = Command::new("touch").args(["-h", "-d", "2001-01-01"]).arg(link).status().unwrap();
+            assert!(touched.success());
+        }
+    });
+}
+
 /// No block of it is asked for, and yet the file ends.
 #[test]
 fn a_large_file_that_became_empty_is_empty_in_the_copy() {

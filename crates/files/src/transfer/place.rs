@@ -278,6 +278,7 @@ impl TreeTarget {
                 if !is_same {
                     directory.make_link(name, entry.target)?;
                 }
+                directory.set_link_time(name, entry.mtime_ns)?;
                 if let Some(more) = more {
                     directory.set_more(name, &more)?;
                 }

@@ -215,6 +215,14 @@ impl Directory for DiskDirectory {
         }
     }
 
+    fn set_link_time(&self, name: &[u8], mtime_ns: i64) -> Result<(), FileError> {
+        match fs::utimensat(&self.0, name, &modified_at(mtime_ns), AtFlags::SYMLINK_NOFOLLOW) {
+            // The file system keeps no time of links.
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            outcome => Ok(outcome?),
+        }
+    }
+
     fn create(&self, name: &[u8]) -> Result<Box<dyn Target>, FileError> {
         let flags = OFlags::RDWR
             | OFlags::CREATE
@@ -258,6 +266,16 @@ impl Directory for DiskDirectory {
     fn sync(&self) -> Result<(), FileError> {
         Ok(fs::fsync(&self.0)?)
     }
+}
+
+/// A time of modification, with the time of access as it is.
+fn modified_at(mtime_ns: i64) -> Timestamps {
+    let last_access = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT as _ };
+    let last_modification = Timespec {
+        tv_sec: mtime_ns.div_euclid(1_000_000_000) as _,
+        tv_nsec: mtime_ns.rem_euclid(1_000_000_000) as _,
+    };
+    Timestamps { last_access, last_modification }
 }
 
 /// Writes octets at an offset.
@@ -352,12 +370,7 @@ impl Target for DiskFile {
 
     fn set_attributes(&self, mtime_ns: i64, mode: u32) -> Result<(), FileError> {
         fs::fchmod(&self.0, Mode::from_raw_mode(mode & 0o7777))?;
-        let omit = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT as _ };
-        let modified = Timespec {
-            tv_sec: mtime_ns.div_euclid(1_000_000_000) as _,
-            tv_nsec: mtime_ns.rem_euclid(1_000_000_000) as _,
-        };
-        Ok(fs::futimens(&self.0, &Timestamps { last_access: omit, last_modification: modified })?)
+        Ok(fs::futimens(&self.0, &modified_at(mtime_ns))?)
     }
 
     fn set_more(&self, more: &MoreAttributes) -> Result<(), FileError> {

@@ -75,6 +75,11 @@ pub trait Directory: Send {
         read_only()
     }
 
+    /// Sets the time of a symbolic link, where links have one.
+    fn set_link_time(&self, _name: &[u8], _mtime_ns: i64) -> Result<(), FileError> {
+        Ok(())
+    }
+
     /// Opens a file for reading and writing, and creates it if needed.
     fn create(&self, _name: &[u8]) -> Result<Box<dyn Target>, FileError> {
         read_only()
