@@ -90,7 +90,7 @@ def everything_is_sent_for_resync(place: Place) -> None:
     for name, content in files.items():
         place.put(name, content)
     (place.out() / "link").symlink_to("a")
-    place.put(".a.part", b"a part")
+    place.put(".a.507716cd.part", b"a part")
     with served(place) as server:
         raw = subscribed(place, server, Icanhaz("/pics", RESYNC))
         found = until_files(place, raw, len(files))

@@ -75,6 +75,7 @@ enum class EventKind {
     ended = PINNACE_FILES_ENDED,     /* files, bytes, failed */
     aborted = PINNACE_FILES_ABORTED, /* error, text */
     linked = PINNACE_FILES_LINKED,   /* path, other */
+    lost = PINNACE_FILES_LOST,       /* error, text */
 };
 
 enum class FileType {

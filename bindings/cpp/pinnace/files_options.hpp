@@ -200,9 +200,9 @@ class Rules {
     Rules &checksum(bool on = true) { return flag("checksum", on); }
     /* A large file that differs is sent whole, and not only its blocks that differ. */
     Rules &whole_files(bool on = true) { return flag("whole_files", on); }
-    /* What the source does not have is removed at the target. If that would be more than `most` files and directories,
-     * nothing is removed, and the report has a failure E2BIG. If the source is empty, it is a failure EACCES, unless
-     * `force` is set. */
+    /* What the source does not have is removed at the target: at most `most` files and directories by the transfer, and
+     * none of a listing or directory that has more, which fails with E2BIG. If the source is empty, it is a failure
+     * EACCES, unless `force` is set. */
     Rules &deletion(std::optional<std::uint64_t> most = std::nullopt, bool force = false) {
         set("deletion_most", std::to_string(most.value_or(std::numeric_limits<std::uint64_t>::max())));
         return flag("deletion", true).flag("deletion_force", force);

@@ -39,9 +39,9 @@ def exclude(text: str) -> Pattern:
 
 
 class Deletion(NamedTuple):
-    """What the source does not have is removed at the target. If that would be more than `most` files and directories,
-    nothing is removed, and the report has a failure with E2BIG. If the source is empty, it is a failure with EACCES,
-    unless `force` is set."""
+    """What the source does not have is removed at the target: at most `most` files and directories by the transfer, and
+    none of a listing or directory that has more, which fails with E2BIG. If the source is empty, it is a failure with
+    EACCES, unless `force` is set."""
 
     most: Optional[int] = None
     force: bool = False

@@ -113,7 +113,13 @@ class Linked(NamedTuple):
     first: str
 
 
-Event = Union[Listed, Begun, Progress, Finished, Removed, Moved, Planned, Current, Failed, Ended, Aborted, Linked]
+class Lost(NamedTuple):
+    """Of a path that is followed: the server does not answer, and is tried again until the transfer is cancelled."""
+
+    error: Error
+
+
+Event = Union[Listed, Begun, Progress, Finished, Removed, Moved, Planned, Current, Failed, Ended, Aborted, Linked, Lost]
 
 
 class Report(NamedTuple):
@@ -147,6 +153,7 @@ _EVENTS = [
     lambda found: Ended(found.files, found.bytes, found.failed),
     lambda found: Aborted(_error(found)),
     lambda found: Linked(_text(found.path), _text(found.other)),
+    lambda found: Lost(_error(found)),
 ]
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Optional, Union
 from . import _files_library as _files_library  # declares the functions
 from ._files_rules import Deletion, Existing, Pattern, Rules, exclude, include, rules_in_c
 from ._files_transfer import (
-    Aborted, Begun, Current, Ended, Event, Failed, FileType, Finished, Linked, Listed, Moved, Planned, Progress,
+    Aborted, Begun, Current, Ended, Event, Failed, FileType, Finished, Linked, Listed, Lost, Moved, Planned, Progress,
     Removed, Report, Transfer,
 )
 from ._library import checked, error_of, in_c, last_error, lib
@@ -28,8 +28,8 @@ from ._options import FilePath, Seconds, add_key, in_c_terms, key_in_c, path_in_
 from ._owner import Owner
 
 __all__ = ["ANYBODY", "Aborted", "Begun", "Client", "Current", "Deletion", "Ended", "Event", "Existing", "Failed",
-           "FileType", "Finished", "Grant", "Linked", "Listed", "Moved", "Pattern", "Planned", "Progress", "Removed",
-           "Report", "Right", "Rules", "Server", "Transfer", "exclude", "include"]
+           "FileType", "Finished", "Grant", "Linked", "Listed", "Lost", "Moved", "Pattern", "Planned", "Progress",
+           "Removed", "Report", "Right", "Rules", "Server", "Transfer", "exclude", "include"]
 
 ANYBODY = "*"
 """Any user, in a grant."""

@@ -74,7 +74,8 @@ int pinnace_files_server_options_grant(pinnace_files_server_options_t *options, 
 int pinnace_files_server_options_destroy(pinnace_files_server_options_t *options);
 
 /* Errors: those of a folder that cannot be opened, and of binding; EINVAL: users have keys and passwords, or keys
- * without `curve`; an alias is invalid, or two folders have it. */
+ * without `curve`; an alias is invalid, or two folders have it; a right is of an unknown user, or to a path that is not
+ * served; a user is given twice with another key or password, or two have the same key. */
 pinnace_files_server_t *pinnace_files_server_start(const pinnace_files_server_options_t *options);
 /* Where it listens, with the ports that the system chose, in the order of the calls of bind. ENOENT: `index` is not
  * less than their number. Valid until the server is closed. */
@@ -120,7 +121,7 @@ int pinnace_files_client_close(pinnace_files_client_t *client);
  *   checksum           1: files of the same size and time are compared by their content
  *   whole_files        1: a large file that differs is sent whole, and not only its blocks that differ
  *   deletion           1: what the source does not have is removed at the target
- *   deletion_most      if more files and directories than this were to be removed, none is: E2BIG [no limit]
+ *   deletion_most      the transfer removes at most so many files and directories; more fail: E2BIG [no limit]
  *   deletion_force     1: an empty source removes everything at the target; without, that is EACCES
  *   compress           1: chunks that shrink by an eighth travel compressed (Zstandard)
  *   sparse             1: holes are not sent, and zeros become holes; no room is reserved on the disk
@@ -156,8 +157,9 @@ pinnace_files_transfer_t *pinnace_files_list(pinnace_files_client_t *client, con
 /* Fetches, and discards what arrives once it is verified. */
 pinnace_files_transfer_t *pinnace_files_discard(pinnace_files_client_t *client, const char *path);
 
-/* Kinds of events, and the members that they set. A path is a virtual one; of LISTED, a name below the path of the
- * transfer. Octets of it that are not UTF-8 are replaced by U+FFFD; in a listing they are as they are. */
+/* Kinds of events, and the members that they set. A path is a virtual one; of an upload, that at the server, or the
+ * path of this host if the source failed; of LISTED, a name below the path of the transfer. Octets of it that are not
+ * UTF-8 are replaced by U+FFFD; in a listing they are as they are. */
 #define PINNACE_FILES_LISTED 1   /* a name, in a listing: path, bytes, type, mode, mtime_ns, other */
 #define PINNACE_FILES_BEGUN 2    /* a file begins that is not a small one: path, bytes */
 #define PINNACE_FILES_PROGRESS 3 /* further octets were written, or of an upload were sent: bytes */
@@ -170,6 +172,7 @@ pinnace_files_transfer_t *pinnace_files_discard(pinnace_files_client_t *client, 
 #define PINNACE_FILES_ENDED 10   /* the transfer is complete: files, bytes, failed */
 #define PINNACE_FILES_ABORTED 11 /* the transfer has ended before it was complete: error, text */
 #define PINNACE_FILES_LINKED 12  /* a file that is here has another name too: path, other (the name it has) */
+#define PINNACE_FILES_LOST 13    /* the server does not answer, and is tried again (follow): error, text */
 
 /* What a name in a listing is. */
 #define PINNACE_FILES_FILE 1

@@ -6,7 +6,7 @@
 //! | 1 | the network, the peer, a file or a line of input was at fault, or messages were lost |
 //! | 2 | the arguments were wrong |
 //! | 3 | a time limit of `--timeout` or `--linger` expired |
-//! | 4 | the server refuses (`files`) |
+//! | 4 | refused: by the server, or all that failed is forbidden (`files`) |
 //! | 5 | no room on the disk (`files`) |
 //! | 130, 143 | ended by SIGINT, SIGTERM |
 
@@ -43,6 +43,14 @@ impl Failure {
     /// `what` is the affected file, endpoint or object.
     pub fn of(what: impl Display, why: impl Display) -> Failure {
         Failure::Failed(format!("{what}: {why}"))
+    }
+
+    /// The same, of an argument that the user is to correct.
+    pub fn into_usage(self) -> Failure {
+        match self {
+            Failure::Failed(text) => Failure::Usage(text),
+            other => other,
+        }
     }
 
     /// What to print, if anything.

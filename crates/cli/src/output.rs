@@ -77,6 +77,32 @@ pub fn print(bytes: &[u8]) -> Outcome {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::of_output(&error))
 }
 
+/// Bytes for a terminal, as `ls -b` has them, but with blanks: control characters and bytes that are not UTF-8 as `\n`,
+/// `\t` or `\` and three octal digits; a backslash as two.
+pub fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '\\' => text.push_str("\\\\"),
+                '\n' => text.push_str("\\n"),
+                '\t' => text.push_str("\\t"),
+                control if control.is_control() => {
+                    control.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| octal(&mut text, byte));
+                }
+                other => text.push(other),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| octal(&mut text, *byte));
+    }
+    text
+}
+
+fn octal(text: &mut String, byte: u8) {
+    // Writing to a `String` cannot fail.
+    let _ = write!(text, "\\{byte:03o}");
+}
+
 /// Writes frames, with `separator` between them.
 fn write_joined<'a>(
     out: &mut impl Write,

@@ -22,7 +22,8 @@ pub struct Pinnace {
 }
 
 pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 the network, the peer or the input failed, or messages were \
-    lost; 2 wrong arguments; 3 timed out; 130 and 143 ended by SIGINT and SIGTERM. proxy, forward, and monitor without \
+    lost; 2 wrong arguments; 3 timed out; 4 refused, and 5 no room on the disk (files); \
+    130 and 143 ended by SIGINT and SIGTERM. proxy, forward, and monitor without \
     --count and --until run until a signal: they then exit with 0, but forward with 1 if lines were not delivered. If \
     standard output is closed, recv and monitor exit with 0, but with 1 if --count or --until was not reached; send, \
     which prints replies there, exits with 1. Delivered means accepted by the peer's kernel or, for req, answered; it \

@@ -27,6 +27,18 @@ struct Grant {
     /// A virtual path, without a slash at its end.
     path: Vec<u8>,
     right: Right,
+    /// The path began with a slash.
+    is_virtual: bool,
+}
+
+impl Credential {
+    fn is(&self, other: &Credential) -> bool {
+        match (self, other) {
+            (Credential::Key(one), Credential::Key(other)) => one == other,
+            (Credential::Password(one), Credential::Password(other)) => equal(one, other),
+            _ => false,
+        }
+    }
 }
 
 /// The users of a server, and their rights.
@@ -43,8 +55,48 @@ pub struct Access {
 impl Access {
     /// Adds a right. Without any, every user has all.
     pub fn grant(&mut self, user: &str, path: &str, right: Right) {
+        let is_virtual = path.starts_with('/');
         let path = path.strip_suffix('/').unwrap_or(path).as_bytes().to_vec();
-        self.grants.push(Grant { user: user.to_owned(), path, right });
+        self.grants.push(Grant { user: user.to_owned(), path, right, is_virtual });
+    }
+
+    /// Checks users and rights. `is_served`: whether a folder has a virtual path, or is below it. Error: what is wrong.
+    pub fn check(&self, is_served: impl Fn(&[u8]) -> bool) -> Result<(), String> {
+        for (index, (user, credential)) in self.users.iter().enumerate() {
+            for (other, known) in &self.users[..index] {
+                match (user == other, credential.is(known)) {
+                    (true, false) => {
+                        return Err(format!(
+                            "the user {user} is given twice, and not with the same password or key"
+                        ));
+                    }
+                    (false, true) if matches!(credential, Credential::Key(_)) => {
+                        return Err(format!("the users {other} and {user} have the same key"));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for Grant { user, path, is_virtual, .. } in &self.grants {
+            let path = String::from_utf8_lossy(path);
+            if !is_virtual {
+                return Err(format!("a right to \"{path}\": a virtual path begins with a slash"));
+            }
+            if user != ANYBODY && !self.users.iter().any(|(known, _)| known == user) {
+                return Err(format!("a right of {user}: there is no such user"));
+            }
+            if !is_served(path.as_bytes()) {
+                return Err(format!("a right to {path}: no folder is served there"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The virtual paths that a user was granted a right to read.
+    pub fn readable(&self, user: Option<&str>) -> impl Iterator<Item = &[u8]> {
+        let is_of = move |grant: &&Grant| grant.user == ANYBODY || user == Some(&grant.user);
+        let readable = self.grants.iter().filter(|grant| grant.right == Right::Read).filter(is_of);
+        readable.map(|grant| &grant.path[..])
     }
 
     /// Returns true if users give names and passwords.
@@ -126,6 +178,8 @@ mod tests {
         ] {
             assert_eq!(access.allows(user, path.as_bytes(), right), expected, "{user:?} {path} {right:?}");
         }
+        let readable: Vec<&[u8]> = access.readable(Some("a")).collect();
+        assert_eq!(readable, [&b"/x"[..], b"/public"]);
         let mut all = Access::default();
         all.grant("a", "/", Right::Read);
         assert!(all.allows(Some("a"), b"/x", Right::Read));

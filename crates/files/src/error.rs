@@ -112,6 +112,8 @@ pub enum Error {
     Socket(pinnace_engine::Error),
     /// The users of a server have keys and passwords, or keys without CURVE; or a client has keys and a password.
     Users,
+    /// A right is of an unknown user or to a path that is not served, or a user is given twice in conflict.
+    Access(String),
     /// What a program gave to be written to, or read from, failed.
     Stream(io::Error),
     Cancelled,
@@ -128,6 +130,7 @@ impl fmt::Display for Error {
             Error::Users => {
                 f.write_str("users have either CURVE keys, with the server's own keys, or passwords")
             }
+            Error::Access(what) => f.write_str(what),
             Error::Stream(error) => write!(f, "{error}"),
             Error::Cancelled => f.write_str("cancelled"),
         }

@@ -65,7 +65,8 @@ pub enum Existing {
 /// How a transfer removes what the source does not have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Deletion {
-    /// If a listing lacks more files and directories than this, none is removed.
+    /// The transfer removes at most so many files and directories. If a listing lacks more, or a directory that the
+    /// source has removed has more, none of these is removed.
     pub most: Option<u64>,
     /// Everything may be removed: an empty source is no error.
     pub force: bool,

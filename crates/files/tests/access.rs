@@ -7,7 +7,7 @@ use std::time::Duration;
 use pinnace_crypto::KeyPair;
 use pinnace_engine::{Context, Outgoing, SocketType};
 use pinnace_files::access::{ANYBODY, Right};
-use pinnace_files::client::{Client, ClientBuilder};
+use pinnace_files::client::{Client, ClientBuilder, Event};
 use pinnace_files::error::{Code, Error};
 use pinnace_files::server::{Server, ServerBuilder};
 use pinnace_files::wire::Message;
@@ -169,4 +169,85 @@ fn users_that_cannot_show_who_they_are() {
     let start = |with: &dyn Fn(ServerBuilder) -> ServerBuilder| with(Server::builder()).start().err();
     assert!(matches!(start(&|server| server.user_by_key("a", &keys.public)), Some(Error::Users)));
     assert!(matches!(start(&|server| server.curve(&keys).user_by_password("a", "b")), Some(Error::Users)));
+}
+
+/// Rights and users that would be without effect, or contradict each other.
+#[test]
+fn rights_are_of_known_users_to_served_paths() {
+    let (dir, keys) = (served(), [(); 2].map(|()| KeyPair::generate().unwrap()));
+    let start = |with: &dyn Fn(ServerBuilder) -> ServerBuilder| {
+        let builder = Server::builder().folder("/data", dir.path()).unwrap().bind("tcp://127.0.0.1:*");
+        match with(builder.user_by_password("alice", "one")).start() {
+            Ok(_) => String::new(),
+            Err(Error::Access(what)) => what,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    for (user, path, expected) in [
+        ("alice", "/data", ""),
+        ("alice", "/", ""),
+        (ANYBODY, "/data/later/", ""),
+        ("carol", "/data", "a right of carol: there is no such user"),
+        ("alice", "/date", "a right to /date: no folder is served there"),
+        ("alice", "data", "a right to \"data\": a virtual path begins with a slash"),
+        ("alice", "", "a right to \"\": a virtual path begins with a slash"),
+    ] {
+        assert_eq!(start(&|server| server.grant(user, path, Right::Read)), expected, "{user} {path}");
+    }
+    let twice = "the user alice is given twice, and not with the same password or key";
+    assert_eq!(start(&|server| server.user_by_password("alice", "two")), twice);
+    assert_eq!(start(&|server| server.user_by_password("alice", "one")), "");
+    let by_keys = |one: (&str, usize), other: (&str, usize)| {
+        let server = Server::builder().curve(&keys[0]).user_by_key(one.0, &keys[one.1].public);
+        server.user_by_key(other.0, &keys[other.1].public).start().err().map(|error| error.to_string())
+    };
+    assert_eq!(by_keys(("a", 0), ("b", 0)), Some("the users a and b have the same key".to_owned()));
+    assert!(by_keys(("a", 0), ("a", 1)).is_some_and(|text| text.contains("the user a is given twice")));
+    assert_eq!(by_keys(("a", 0), ("b", 1)), None);
+}
+
+/// The names that a listing has, or the code of its failure.
+fn listed(client: &Client, path: &str) -> Result<Vec<String>, Code> {
+    let (mut names, mut failed) = (Vec::new(), None);
+    for event in &client.list(path) {
+        match event {
+            Event::Listed(listed) => names.push(String::from_utf8(listed.name).unwrap()),
+            Event::Failed { error, .. } => failed = Some(error.code),
+            _ => {}
+        }
+    }
+    names.sort();
+    failed.map_or(Ok(names), Err)
+}
+
+#[test]
+fn a_listing_above_the_folders_has_those_that_the_user_may_read() {
+    let dir = served();
+    let start = |aliases: &[&str], rights: &[(&str, &str)]| {
+        let mut builder = Server::builder().bind("tcp://127.0.0.1:*");
+        for alias in aliases {
+            builder = builder.folder(alias, dir.path()).unwrap();
+        }
+        for name in ["alice", "bob"] {
+            builder = builder.user_by_password(name, name);
+        }
+        let builder =
+            rights.iter().fold(builder, |builder, (user, path)| builder.grant(user, path, Right::Read));
+        builder.start().unwrap()
+    };
+    let ls = |server: &Server, user: &str, path| {
+        listed(&client(server, |client| client.password(user, user)), path)
+    };
+    let server = start(&["/a", "/b/c"], &[]);
+    assert_eq!(ls(&server, "bob", "/").unwrap(), ["a", "b/c"]);
+    assert_eq!(ls(&server, "bob", "/b").unwrap(), ["c"]);
+    assert_eq!(ls(&server, "bob", "/b/c").unwrap(), ["open", "open/file", "secret", "secret/file"]);
+    assert_eq!(ls(&server, "bob", "/d"), Err(Code::NotFound));
+    let server = start(&["/a", "/b/c"], &[("alice", "/b"), ("bob", "/a/open/file"), ("bob", "/a/later")]);
+    assert_eq!(ls(&server, "alice", "/").unwrap(), ["b/c"]);
+    assert_eq!(ls(&server, "bob", "/").unwrap(), ["a/open/file"]);
+    assert_eq!(ls(&server, "bob", "/b"), Err(Code::Denied));
+    let server = start(&["/"], &[("alice", "/open")]);
+    assert_eq!(ls(&server, "alice", "/").unwrap(), ["open"]);
+    assert_eq!(ls(&server, "bob", "/"), Err(Code::Denied));
 }

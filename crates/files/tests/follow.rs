@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::Gate;
 use pinnace_files::client::{Client, Event, Transfer};
-use pinnace_files::error::Code;
+use pinnace_files::error::{Code, Error};
 use pinnace_files::rules::{Deletion, Rules};
 use pinnace_files::server::{Server, ServerBuilder};
 use tempfile::TempDir;
@@ -237,6 +237,29 @@ fn what_was_missed_is_made_up_for() {
     assert_eq!(tree(&dirs.to), tree(&dirs.from));
 }
 
+/// The server is away for longer than it may take to answer.
+#[test]
+fn a_followed_path_waits_for_its_server() {
+    let dirs = dirs();
+    let endpoint = format!("ipc://{}/socket", dirs._dir.path().display());
+    let start = || Server::builder().folder("/data", &dirs.from).unwrap().bind(&endpoint).start().unwrap();
+    let connect = |ms| Client::builder(&endpoint).patience(Duration::from_millis(ms)).connect().unwrap();
+    let never = connect(100).follow("/data/", &dirs.to, Rules::mirror());
+    assert!(matches!(never.wait(), Err(Error::NoServer(_))), "it has not answered yet");
+    let (server, client) = (start(), connect(2000));
+    let transfer = client.follow("/data/", &dirs.to, Rules::mirror());
+    wait_for(&transfer, is_current);
+    drop(server);
+    wait_for(&transfer, |event| matches!(event, Event::Lost(Error::NoServer(_))));
+    // A transfer that does not follow ends, and the other one is not told again.
+    assert!(matches!(client.get("/data/", &dirs.to).wait(), Err(Error::NoServer(_))));
+    fs::write(dirs.from.join("new"), "new").unwrap();
+    let _server = start();
+    let seen = wait_for(&transfer, is_current);
+    assert!(!seen.iter().any(|event| event.starts_with("Lost")), "{seen:?}");
+    assert_eq!(tree(&dirs.to), tree(&dirs.from));
+}
+
 /// A path that does not exist yet.
 #[test]
 fn a_path_may_come_later() {
@@ -307,6 +330,61 @@ fn a_mirror_removes_what_the_source_does_not_have() {
     assert_eq!(tree(&dirs.to).len(), 2);
     assert!(mirror(Deletion { force: true, ..Deletion::default() }).failed.is_empty());
     assert!(tree(&dirs.to).is_empty());
+}
+
+/// Removals that are told one by one count as those of listings do, for as long as the path is followed.
+#[test]
+fn a_followed_copy_loses_no_more_than_is_allowed() {
+    let dirs = dirs();
+    for name in ["one/a", "one/b", "two", "three"] {
+        fs::create_dir_all(dirs.from.join(name).parent().unwrap()).unwrap();
+        fs::write(dirs.from.join(name), name).unwrap();
+    }
+    let server = builder(&dirs.from).start().unwrap();
+    let client = Client::connect(&server.endpoints()[0]).unwrap();
+    let deletion = Some(Deletion { most: Some(2), ..Deletion::default() });
+    let transfer = client.follow("/data/", &dirs.to, Rules { deletion, ..Rules::default() });
+    wait_for(&transfer, is_current);
+    // Of a directory that is moved away only its own name is told: that would remove three names.
+    fs::rename(dirs.from.join("one"), dirs._dir.path().join("elsewhere")).unwrap();
+    let failed = |path: &str| loop {
+        match transfer.next_event_within(SOON).unwrap() {
+            Event::Failed { path: failed, error } if failed == path => {
+                assert_eq!(error.code, Code::Limit, "{error}");
+                return error.text;
+            }
+            Event::Removed { path, here } => assert!(here, "{path}"),
+            event => assert!(!matches!(event, Event::Failed { .. } | Event::Aborted(_)), "{event:?}"),
+        }
+    };
+    let text = failed("/data/one");
+    assert_eq!(
+        text,
+        "nothing was removed: 3 files and directories are not at the source, and 2 may be removed"
+    );
+    fs::remove_file(dirs.from.join("two")).unwrap();
+    wait_for(&transfer, |event| matches!(event, Event::Removed { path, here: true } if path == "/data/two"));
+    fs::rename(dirs._dir.path().join("elsewhere"), dirs.from.join("one")).unwrap();
+    wait_until_equal(&dirs);
+    fs::remove_file(dirs.from.join("one/a")).unwrap();
+    wait_for(&transfer, |event| matches!(event, Event::Removed { path, .. } if path == "/data/one/a"));
+    fs::remove_file(dirs.from.join("three")).unwrap();
+    failed("/data/three");
+    assert!(dirs.to.join("three").exists());
+}
+
+#[test]
+fn a_dry_run_of_a_followed_path_removes_nothing() {
+    let dirs = dirs();
+    let server = builder(&dirs.from).start().unwrap();
+    fs::write(dirs.from.join("a"), "a").unwrap();
+    let client = Client::connect(&server.endpoints()[0]).unwrap();
+    assert_eq!(client.get("/data/", &dirs.to).wait().unwrap().files, 1);
+    let transfer = client.follow("/data/", &dirs.to, Rules { dry_run: true, ..Rules::mirror() });
+    wait_for(&transfer, is_current);
+    fs::remove_file(dirs.from.join("a")).unwrap();
+    wait_for(&transfer, |event| matches!(event, Event::Planned { path, removal: true } if path == "/data/a"));
+    assert!(dirs.to.join("a").exists());
 }
 
 /// A listing that the client does not get whole removes nothing.

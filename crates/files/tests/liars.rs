@@ -8,6 +8,7 @@ use std::path::Path;
 use fake::{Fake, content, data, with_client};
 use pinnace_files::client::Report;
 use pinnace_files::error::{Code, Error};
+use pinnace_files::rules::{Pattern, Rules};
 use pinnace_files::transfer::digest::{GROUP, group_value};
 use pinnace_files::wire::{Entry, Extra, Form, Headers, Kind, Message, Mode, Request, put_entry};
 
@@ -258,4 +259,58 @@ fn an_upload_begins_once_after_each_greeting() {
         |client| client.put(&from, "/file").wait(),
     );
     assert_eq!(outcome.unwrap().failed, []);
+}
+
+/// A directory that cannot be read is listed, and then fails. Whether a pattern of directories leaves it out is known
+/// by the listing only.
+#[test]
+fn a_directory_that_is_left_out_may_be_unreadable() {
+    for (pattern, failed) in [("locked", 0), ("locked/", 0), ("/locked/", 0), ("other/", 2)] {
+        let to = tempfile::tempdir().unwrap();
+        fs::create_dir(to.path().join("file")).unwrap();
+        fs::write(to.path().join("file/old"), "").unwrap();
+        let script = |fake: &mut Fake| {
+            let request = fake.next_request().unwrap();
+            fake.begin(&request, Kind::Directory, 0);
+            fake.end(&request);
+            let request = fake.next_request().unwrap();
+            let mut entries = Vec::new();
+            for (name, kind) in [(&b"link"[..], Kind::Link), (b"locked", Kind::Directory)] {
+                let (size, mtime_ns, content) = (0, 0, None);
+                let extra = Extra::default();
+                let entry = Entry { kind, name, size, mtime_ns, mode: 0, target: b"x", content, extra };
+                put_entry(&mut entries, &entry).unwrap();
+            }
+            fake.reply(&request, Headers { form: Form::List, ..Headers::default() }, 0, false, &entries);
+            let denied = Headers { form: Form::Failed, error: b"denied".to_vec(), ..Headers::default() };
+            fake.reply_of(&request, b"/file/locked", denied);
+            fake.reply(&request, Headers { form: Form::Listed, ..Headers::default() }, 0, false, b"");
+            fake.end(&request);
+        };
+        let rules = Rules { filter: vec![Pattern::exclude(pattern)], ..Rules::mirror() };
+        let outcome = with_client(script, |client| client.get_by("/file", to.path(), rules).wait());
+        assert_eq!(codes(&outcome).len(), failed, "{pattern}: {outcome:?}");
+        assert_eq!(to.path().join("file/old").exists(), failed > 0, "{pattern}");
+    }
+}
+
+/// Of a large version that was replaced by a small one while it was fetched, nothing is left.
+#[test]
+fn a_file_that_shrinks_while_it_is_fetched_leaves_no_record() {
+    let to = tempfile::tempdir().unwrap();
+    let report = get(&to.path().join("file"), |fake| {
+        let (request, large, small) = (fake.next_request().unwrap(), content(40), content(2));
+        fake.begin(&request, Kind::File, large.len() as u64);
+        fake.reply(&request, data(&large), 0, false, &large[..20 * GROUP as usize]);
+        let changed = Headers { form: Form::Failed, error: b"changed".to_vec(), ..Headers::default() };
+        fake.reply(&request, changed, 0, false, b"");
+        fake.end(&request);
+        let again = fake.next_request().unwrap();
+        fake.begin(&again, Kind::File, small.len() as u64);
+        fake.reply(&again, data(&small), 0, true, &small);
+        fake.end(&again);
+    });
+    assert_eq!(report.unwrap().failed, vec![]);
+    let names: Vec<_> = fs::read_dir(to.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["file"]);
 }

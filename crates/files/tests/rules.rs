@@ -9,6 +9,7 @@ use pinnace_files::client::{Client, Event, Report, Transfer};
 use pinnace_files::error::Code;
 use pinnace_files::rules::{Deletion, Existing, Pattern, Rules};
 use pinnace_files::server::Server;
+use pinnace_files::tree::parts::{blocks_name, part_name};
 
 /// Writes files with their names as content, and makes the directories above them.
 fn make(root: &Path, names: &[&str]) {
@@ -119,6 +120,17 @@ fn a_slash_at_the_end_means_what_is_in_a_directory() {
         pair.start("tree/a", "b", Rules::default()).wait().unwrap();
         assert_eq!(fs::read_to_string(pair.to().join("a")).unwrap(), "a");
         assert_eq!(fs::read_to_string(pair.to().join("b")).unwrap(), "a");
+        // A slash at the end of the target: a directory, which is made if the file comes.
+        let missing = pair.start("tree/none", "made/", Rules::default()).wait().unwrap();
+        assert_eq!(missing.failed.len(), 1);
+        assert!(!pair.to().join("made").exists());
+        for _ in 0..2 {
+            assert_eq!(pair.start("tree/a", "made/", Rules::default()).wait().unwrap().failed, []);
+            assert_eq!(fs::read_to_string(pair.to().join("made/a")).unwrap(), "a");
+        }
+        let planned = pair.start("tree/a", "planned/", Rules { dry_run: true, ..Rules::default() });
+        assert_eq!(planned.wait().unwrap().failed, []);
+        assert!(!pair.to().join("planned").exists());
     });
 }
 
@@ -129,9 +141,11 @@ fn names_are_left_out() {
         let filter = vec![Pattern::include("keep.o"), Pattern::exclude("*.o"), Pattern::exclude("/cache/")];
         assert_eq!(pair.run(Rules { filter, ..Rules::default() }).files, 3);
         assert_eq!(leaves(&pair.to()), ["a.c", "d/cache/y", "d/keep.o"]);
-        let filter = vec![Pattern::exclude("[")];
-        let report = pair.run(Rules { filter, ..Rules::default() });
-        assert_eq!(report.failed[0].1.code, Code::Invalid);
+        for invalid in ["[", "", "/"] {
+            let filter = vec![Pattern::exclude(invalid)];
+            let report = pair.run(Rules { filter, ..Rules::default() });
+            assert_eq!(report.failed[0].1.code, Code::Invalid, "{invalid:?}");
+        }
     });
 }
 
@@ -210,10 +224,7 @@ fn planned_by(pair: &Pair, from: &str, rules: Rules) -> Vec<String> {
     while let Some(event) = transfer.next_event() {
         match event {
             Event::Planned { path, removal } => {
-                let below = path
-                    .trim_start_matches("/upload-")
-                    .trim_start_matches(|digit| char::is_ascii_digit(&digit));
-                let below = below.trim_start_matches("/tree").trim_start_matches('/');
+                let below = path.trim_start_matches("/tree").trim_start_matches('/');
                 planned.push(format!("{}{below}", if removal { "-" } else { "+" }));
             }
             Event::Progress { .. } => {}
@@ -223,6 +234,44 @@ fn planned_by(pair: &Pair, from: &str, rules: Rules) -> Vec<String> {
     }
     planned.sort_by_key(|line| (line.starts_with('-'), line.clone()));
     planned
+}
+
+/// Paths are those at the server; of what fails at the source, those of this host.
+#[test]
+fn an_upload_tells_paths_that_its_program_knows() {
+    let pair = Pair::new(Way::Put);
+    make(&pair.from(), &["a", "way"]);
+    make(&pair.to(), &["in/tree/own", "in/tree/way/x"]);
+    assert!(Command::new("mkfifo").arg(pair.from().join("pipe")).status().unwrap().success());
+    let pipe = pair.from().join("pipe").display().to_string();
+    let told = |from: &str, to: &str, rules: Rules| {
+        let mut told = Vec::new();
+        for event in &pair.start(from, to, rules) {
+            told.extend(match event {
+                Event::Planned { path, .. } | Event::Removed { path, .. } | Event::Failed { path, .. } => {
+                    Some(path)
+                }
+                Event::Ended(report) => {
+                    assert!(report.failed.iter().all(|(path, _)| told.contains(path)), "{report:?}");
+                    None
+                }
+                _ => None,
+            });
+        }
+        told.sort();
+        told
+    };
+    let dry = Rules { dry_run: true, ..Rules::default() };
+    for (from, to, file) in
+        [("tree", "in", "/in/tree/a"), ("tree/", "in/tree", "/in/tree/a"), ("tree/", "new/", "/new/a")]
+    {
+        let found = told(from, to, dry.clone());
+        assert!(found.contains(&file.to_owned()) && found.contains(&pipe), "{from} {to}: {found:?}");
+    }
+    assert_eq!(told("tree/a", "in", dry.clone()), ["/in/a"]);
+    assert_eq!(told("tree/a", "b", dry), ["/b"]);
+    assert_eq!(told("tree", "in", Rules::default()), ["/in/tree/way".to_owned(), pipe.clone()]);
+    assert_eq!(told("tree/", "in/tree/", Rules::mirror()), ["/in/tree/own".to_owned(), pipe]);
 }
 
 #[test]
@@ -326,21 +375,49 @@ fn contents_are_compared_where_that_is_asked_for() {
     });
 }
 
+/// Parts of transfers, and files of a user whose names are like theirs.
 #[test]
-fn old_parts_are_removed() {
+fn old_parts_are_removed_and_no_other_files() {
+    let text = |name: Vec<u8>| String::from_utf8(name).unwrap();
+    let part = |name: &str| text(part_name(name.as_bytes()));
     for_both(|pair| {
+        let users = [".mine.part", ".mine.part.blocks", "d/.mine.12345678.part"];
         make(&pair.from(), &["d/a"]);
-        make(
-            &pair.to(),
-            &[".x.part", ".x.part.blocks", "d/.y.part", "d/.z.part", "own/.w.part", "d/.hidden"],
-        );
-        let old = SystemTime::now() - Duration::from_secs(15 * 24 * 3600);
-        for name in [".x.part", ".x.part.blocks", "d/.y.part", "own/.w.part", "d/.hidden"] {
-            fs::File::options().write(true).open(pair.to().join(name)).unwrap().set_modified(old).unwrap();
+        make(&pair.from(), &users);
+        let kept = format!("d/{}", part("z"));
+        let own = format!("own/{}", part("w"));
+        let old = [part("x"), text(blocks_name(b"x")), format!("d/{}", part("y"))];
+        let others =
+            [own.clone(), "d/.hidden".to_owned(), ".other.part".to_owned(), "d/.x.part.blocks".to_owned()];
+        let time = SystemTime::now() - Duration::from_secs(15 * 24 * 3600);
+        make(&pair.to(), &[&kept]);
+        for name in old.iter().chain(&others) {
+            make(&pair.to(), &[name]);
+            fs::File::options().write(true).open(pair.to().join(name)).unwrap().set_modified(time).unwrap();
         }
         assert_eq!(pair.run(Rules::default()).failed, []);
         // A directory that the source does not have is left alone.
-        assert_eq!(leaves(&pair.to()), ["d/.hidden", "d/.z.part", "d/a", "own/.w.part"]);
+        let mut expected: Vec<String> = users.iter().map(|name| (*name).to_owned()).collect();
+        expected.extend(others);
+        expected.extend([kept, "d/a".to_owned()]);
+        expected.sort();
+        assert_eq!(leaves(&pair.to()), expected);
+    });
+}
+
+#[test]
+fn links_keep_their_times() {
+    for_both(|pair| {
+        std::os::unix::fs::symlink("a", pair.from().join("link")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(pair.run(Rules::default()).failed, []);
+            let time = |root: PathBuf| fs::symlink_metadata(root.join("link")).unwrap().modified().unwrap();
+            assert_eq!(time(pair.to()), time(pair.from()));
+            // The time is kept also if the link is here already.
+            let link = pair.from().join("link");
+            let touched = Command::new("touch").args(["-h", "-d", "2001-01-01"]).arg(link).status().unwrap();
+            assert!(touched.success());
+        }
     });
 }
 

@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,6 +14,7 @@ use pinnace_files::client::{Client, Event, Transfer};
 use pinnace_files::error::Code;
 use pinnace_files::rules::Rules;
 use pinnace_files::server::Server;
+use pinnace_files::tree::parts::part_name;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const WINDOW: u64 = 2 << 20;
@@ -130,7 +133,8 @@ fn a_file_that_another_transfer_writes_is_waited_for() {
         ("large", "", 2 * LARGE),
     ] {
         let to = tempfile::tempdir().unwrap();
-        let other = fs::File::create(to.path().join(format!(".{name}.part"))).unwrap();
+        let part = part_name(name.as_bytes());
+        let other = fs::File::create(to.path().join(OsStr::from_bytes(&part))).unwrap();
         other.lock().unwrap();
         let (_receiver, sender) = serve(to.path(), "tcp://127.0.0.1:*");
         let (before, began) = (server.sent_bytes(), Instant::now());

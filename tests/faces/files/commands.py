@@ -34,6 +34,7 @@ each result. The suite uses a face only through its driver.
     event failed PATH ERRNO
     event ended FILES BYTES FAILED
     event aborted ERRNO
+    event lost ERRNO
 
 All other commands answer `ok`, and any command may answer `error ERRNO WORDS`. No word has a blank. Booleans are 0 or
 1.

@@ -234,6 +234,9 @@ static void print_event(const pinnace_files_event_t *event) {
     case PINNACE_FILES_LINKED:
         printf("event linked %s %s\n", event->path, event->other);
         break;
+    case PINNACE_FILES_LOST:
+        printf("event lost %d\n", event->error);
+        break;
     default:
         puts("event unknown");
     }
@@ -256,7 +259,7 @@ static void events(int count, char **words) {
     (void)count;
     static const char *const names[] = {"",      "listed",  "begun",   "progress", "finished", "removed",
                                         "moved", "planned", "current", "failed",   "ended",    "aborted",
-                                        "linked"};
+                                        "linked", "lost"};
     pinnace_files_transfer_t *transfer = *object(words[1]);
     pinnace_files_event_t event = {.size = sizeof event};
     int is_async = words[0][0] == 'a', found;

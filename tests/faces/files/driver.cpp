@@ -150,7 +150,7 @@ std::string word_of(const std::string &text) { return text.empty() ? "-" : text;
 const char *name_of(files::EventKind kind) {
     static const char *const names[] = {"",      "listed",  "begun",   "progress", "finished", "removed",
                                         "moved", "planned", "current", "failed",   "ended",    "aborted",
-                                        "linked"};
+                                        "linked", "lost"};
     return names[static_cast<int>(kind)];
 }
 
@@ -193,6 +193,9 @@ std::string text_of(const files::Event &event) {
         text << ' ' << event.files << ' ' << event.bytes << ' ' << event.failed;
         break;
     case files::EventKind::aborted:
+        text << ' ' << event.error.value();
+        break;
+    case files::EventKind::lost:
         text << ' ' << event.error.value();
         break;
     case files::EventKind::linked:

@@ -180,6 +180,7 @@ fn kind_of(event: &Event) -> &'static str {
         Event::Ended(_) => "ended",
         Event::Aborted(_) => "aborted",
         Event::Linked { .. } => "linked",
+        Event::Lost(_) => "lost",
         _ => "unknown",
     }
 }
@@ -211,7 +212,7 @@ fn values_of(event: &Event) -> String {
         Event::Failed { path, error } => format!("{path} {}", errno_of(error.code)),
         Event::Ended(report) => format!("{} {} {}", report.files, report.bytes, report.failed.len()),
         Event::Linked { path, first } => format!("{path} {first}"),
-        Event::Aborted(error) => number_of(error).to_string(),
+        Event::Aborted(error) | Event::Lost(error) => number_of(error).to_string(),
         _ => String::new(),
     }
 }

@@ -121,6 +121,21 @@ def a_path_is_followed(face):
     refused(errno.ECANCELED, face.wait)
 
 
+def a_followed_path_waits_for_its_server(face):
+    face.write(a="a")
+    serve = ["serve", "server", f"folder=/data@{face.source}", f"bind=ipc://{face.place}/server"]
+    endpoint, = face.tell(*serve)
+    face.tell("connect", "client", endpoint, "patience_ms=2000")
+    face.tell("follow", "transfer", "client", "/data/", face.target)
+    face.events("current")
+    face.tell("stop", "server")
+    expect(face.events("lost")[-1] == ["lost", str(errno.EHOSTUNREACH)], "it is lost")
+    face.write(b="b")
+    face.tell(*serve)
+    face.events("current")
+    expect(face.tree() == {"a": b"a", "b": b"b"}, f"{face.tree()}")
+
+
 def a_transfer_is_cancelled_by_another_thread(face):
     face.write(a="x")
     face.serve()
@@ -326,10 +341,11 @@ def transfers_outlive_their_client(face):
 
 
 BEHAVIOURS = [
-    a_file_is_fetched, a_tree_is_fetched, events_are_told, events_are_iterated, a_tree_is_uploaded, names_are_listed,
-    what_is_fetched_may_be_discarded, a_path_is_followed, a_transfer_is_cancelled_by_another_thread, a_mirror_removes,
-    names_are_left_out, files_that_are_here_are_kept_or_replaced, a_dry_run_changes_nothing,
-    an_upload_to_a_read_only_folder_is_refused, a_path_is_not_there, no_server_answers,
-    one_file_fails_and_the_others_arrive, users_have_keys_and_rights, users_have_passwords, domains_must_agree,
-    options_are_taken, what_has_ended_holds_nothing, wrong_arguments_are_refused, transfers_outlive_their_client,
+    a_file_is_fetched, a_tree_is_fetched, events_are_told, events_are_iterated, a_tree_is_uploaded,
+    names_are_listed, what_is_fetched_may_be_discarded, a_path_is_followed, a_followed_path_waits_for_its_server,
+    a_transfer_is_cancelled_by_another_thread, a_mirror_removes, names_are_left_out,
+    files_that_are_here_are_kept_or_replaced, a_dry_run_changes_nothing, an_upload_to_a_read_only_folder_is_refused,
+    a_path_is_not_there, no_server_answers, one_file_fails_and_the_others_arrive, users_have_keys_and_rights,
+    users_have_passwords, domains_must_agree, options_are_taken, what_has_ended_holds_nothing,
+    wrong_arguments_are_refused, transfers_outlive_their_client,
 ]

@@ -31,7 +31,7 @@ impl From<&FilesError> for CallError {
             FilesError::Refused(_) => libc::EACCES,
             FilesError::Protocol(_) => libc::EPROTO,
             FilesError::Socket(error) => error.errno(),
-            FilesError::Users => libc::EINVAL,
+            FilesError::Users | FilesError::Access(_) => libc::EINVAL,
             FilesError::Cancelled => libc::ECANCELED,
             // Of a later version of the crate.
             _ => libc::EREMOTEIO,

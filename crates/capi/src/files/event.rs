@@ -120,6 +120,10 @@ impl EventT {
                 let CallError { number, words } = error.into();
                 EventT { kind: 11, error: number, text: keep(&mut texts.text, c_text(&words)), ..blank }
             }
+            Event::Lost(error) => {
+                let CallError { number, words } = error.into();
+                EventT { kind: 13, error: number, text: keep(&mut texts.text, c_text(&words)), ..blank }
+            }
             Event::Linked { path: linked, first } => EventT {
                 kind: 12,
                 path: path(texts, &linked),

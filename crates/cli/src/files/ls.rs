@@ -1,14 +1,17 @@
 //! `pinnace files ls`: lists the names below a path.
 
 use std::collections::BTreeMap;
+use std::io::{IsTerminal, stdout};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use pinnace::files::client::{Event, Listed};
 use pinnace::files::tree::Kind;
 use serde_json::json;
 
 use super::{cancel_on_signal, connect, of_error, of_report};
 use crate::outcome::{Failure, Outcome};
-use crate::output::print;
+use crate::output::{escaped, print};
 use crate::table::files::FilesLs;
 
 pub fn run(given: &FilesLs) -> Outcome {
@@ -40,14 +43,20 @@ fn shown(given: &FilesLs, listed: &Listed) -> Vec<u8> {
         Kind::Link => "link",
     };
     if given.json {
-        let line = json!({
+        let mut line = json!({
             "name": String::from_utf8_lossy(name), "kind": kind, "size": listed.size, "mtime_ns": listed.mtime_ns,
             "mode": format!("{:o}", listed.mode), "target": String::from_utf8_lossy(&listed.target),
         });
+        for (field, octets) in [("name_base64", name), ("target_base64", &listed.target)] {
+            if std::str::from_utf8(octets).is_err() {
+                line[field] = json!(BASE64_STANDARD.encode(octets));
+            }
+        }
         return format!("{line}\n").into_bytes();
     }
     let slash: &[u8] = if listed.kind == Kind::Directory { b"/" } else { b"" };
-    let line = [name, slash, b"\n"].concat();
+    let shown = if stdout().is_terminal() { escaped(name).into_bytes() } else { name.to_vec() };
+    let line = [&shown[..], slash, b"\n"].concat();
     if !given.long {
         return line;
     }

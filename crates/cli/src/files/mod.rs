@@ -13,14 +13,16 @@ mod serve;
 mod streams;
 mod transfer;
 
+use std::io::{IsTerminal, stderr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use pinnace::files::client::{Client, Report, Transfer};
-use pinnace::files::error::{Code, Error};
+use pinnace::files::error::{Code, Error, FileError};
 
 use crate::outcome::{Failure, Outcome, say};
+use crate::output::escaped;
 use crate::secrets;
 use crate::settings::{own_keys, public_key};
 use crate::signals::Signals;
@@ -41,10 +43,12 @@ pub fn run(command: &Files) -> Outcome {
 fn connect(given: &ServerArgs) -> Outcome<Client> {
     let mut builder = Client::builder(&given.server).patience(given.timeout);
     if let (Some(own), Some(server)) = (&given.cert, &given.server_key) {
-        builder = builder.curve(&own_keys(own)?, &public_key(server)?);
+        let keys = own_keys(own).and_then(|own| Ok((own, public_key(server)?)));
+        let (own, server) = keys.map_err(Failure::into_usage)?;
+        builder = builder.curve(&own, &server);
     }
     if let (Some(user), Some(file)) = (&given.user, &given.password_file) {
-        let text = secrets::read(file, PASSWORD_MAX)?;
+        let text = secrets::read(file, PASSWORD_MAX).map_err(Failure::into_usage)?;
         builder = builder.password(user, text_of(file, secrets::first_line(&text))?);
     }
     if let Some(rate) = given.limit_rate {
@@ -58,7 +62,8 @@ fn connect(given: &ServerArgs) -> Outcome<Client> {
 
 /// A password, which PLAIN sends as text.
 fn text_of<'a>(file: &Path, octets: &'a [u8]) -> Outcome<&'a str> {
-    std::str::from_utf8(octets).map_err(|_| Failure::of(file.display(), "a password that is not UTF-8"))
+    std::str::from_utf8(octets)
+        .map_err(|_| Failure::usage(format!("{}: a password that is not UTF-8", file.display())))
 }
 
 /// The largest file with a password, in bytes.
@@ -98,10 +103,16 @@ fn of_error(error: &Error, ended_by: &EndedBy) -> Failure {
     }
 }
 
+/// Says what has become of a name, which may have any characters.
+fn say_name(path: &str, error: &FileError) {
+    let text = format!("{path}: {error}");
+    say(if stderr().is_terminal() { escaped(text.as_bytes()) } else { text });
+}
+
 /// Names the files that failed.
 fn of_report(report: &Report) -> Outcome {
     for (path, error) in &report.failed {
-        say(format!("{path}: {error}"));
+        say_name(path, error);
     }
     let count = report.failed.len();
     if count == 0 {

@@ -1,5 +1,8 @@
 //! The progress of a transfer: a bar on a terminal, lines of JSON for programs.
 
+use std::io::{IsTerminal, stdout};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -7,14 +10,43 @@ use pinnace::files::client::Event;
 use serde_json::{Value, json};
 
 use crate::outcome::Outcome;
-use crate::output::print;
+use crate::output::{escaped, print};
 
 /// The progress of one transfer.
 pub struct Progress {
     bar: ProgressBar,
     is_json: bool,
+    is_quiet: bool,
     /// Nothing is transferred: each planned change is a difference.
     is_comparison: bool,
+    /// Present if files come here.
+    here: Option<Here>,
+}
+
+/// Where the files of a transfer are on this host.
+struct Here {
+    /// The virtual path that is transferred, without a slash at its end.
+    path: String,
+    /// The name by which it goes into `to`.
+    own: Option<String>,
+    to: PathBuf,
+}
+
+impl Here {
+    fn new(path: &str, to: &Path) -> Here {
+        let own = path.rsplit('/').next().filter(|own| !own.is_empty()).map(str::to_owned);
+        Here { path: path.strip_suffix('/').unwrap_or(path).to_owned(), own, to: to.to_owned() }
+    }
+
+    /// The path here of a virtual path.
+    fn path_of(&self, virtual_path: &str) -> PathBuf {
+        let below = virtual_path.strip_prefix(&self.path).unwrap_or(virtual_path).trim_start_matches('/');
+        let is_directory =
+            !below.is_empty() || self.to.is_dir() || self.to.as_os_str().as_bytes().ends_with(b"/");
+        let own = self.own.iter().filter(|_| is_directory).map(Path::new);
+        let names = own.chain((!below.is_empty()).then_some(Path::new(below)));
+        names.fold(self.to.clone(), |path, name| path.join(name))
+    }
 }
 
 impl Progress {
@@ -29,11 +61,16 @@ impl Progress {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Progress { bar, is_json, is_comparison: false }
+        Progress { bar, is_json, is_quiet, is_comparison: false, here: None }
     }
 
-    pub fn of_comparison(is_json: bool, is_quiet: bool) -> Progress {
-        Progress { is_comparison: true, ..Progress::new(is_json, is_quiet) }
+    /// Of a transfer from a virtual path to one of this host.
+    pub fn to(self, path: &str, to: &Path) -> Progress {
+        Progress { here: Some(Here::new(path, to)), ..self }
+    }
+
+    pub fn of_comparison(self) -> Progress {
+        Progress { is_comparison: true, ..self }
     }
 
     pub fn on_event(&mut self, event: &Event) -> Outcome {
@@ -44,9 +81,44 @@ impl Progress {
         }
         let line = match self.is_json {
             true => line_of(event).map(|line| line.to_string()),
-            false => text_of(event, self.is_comparison),
+            false => self
+                .text_of(event)
+                .map(|line| if stdout().is_terminal() { escaped(line.as_bytes()) } else { line }),
         };
         line.map_or(Ok(()), |line| self.bar.suspend(|| print(format!("{line}\n").as_bytes())))
+    }
+
+    /// The path to name of what is changed here.
+    fn here(&self, path: &str) -> String {
+        self.here.as_ref().map_or_else(|| path.to_owned(), |here| here.path_of(path).display().to_string())
+    }
+
+    /// Returns true if a file that differs is not here.
+    fn is_missing(&self, path: &str) -> bool {
+        self.here.as_ref().is_some_and(|here| here.path_of(path).symlink_metadata().is_err())
+    }
+
+    /// The line that a person reads about a removal, a move, or a planned change. Quiet: only of what is planned.
+    fn text_of(&self, event: &Event) -> Option<String> {
+        Some(match event {
+            Event::Planned { path, removal: false } if self.is_comparison => match self.is_missing(path) {
+                true => format!("missing: {path}"),
+                false => format!("differs: {path}"),
+            },
+            Event::Planned { path, removal: true } if self.is_comparison => {
+                format!("not at the source: {}", self.here(path))
+            }
+            Event::Planned { path, removal: false } => format!("would fetch {path}"),
+            Event::Planned { path, removal: true } => format!("would remove {}", self.here(path)),
+            _ if self.is_quiet => return None,
+            Event::Removed { path, here: true } => format!("removed {}", self.here(path)),
+            Event::Removed { path, here: false } => format!("removed at the source: {path}"),
+            Event::Moved { from, to, here: true } => {
+                format!("moved {} to {}", self.here(from), self.here(to))
+            }
+            Event::Moved { from, to, here: false } => format!("moved at the source: {from} to {to}"),
+            _ => return None,
+        })
     }
 
     /// So many more bytes were written.
@@ -57,21 +129,6 @@ impl Progress {
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }
-}
-
-/// The line that a person reads about a removal, a move, or a planned change.
-fn text_of(event: &Event, is_comparison: bool) -> Option<String> {
-    Some(match event {
-        Event::Planned { path, removal: false } if is_comparison => format!("differs: {path}"),
-        Event::Planned { path, removal: true } if is_comparison => format!("not at the source: {path}"),
-        Event::Planned { path, removal: false } => format!("would fetch {path}"),
-        Event::Planned { path, removal: true } => format!("would remove {path}"),
-        Event::Removed { path, here: true } => format!("removed {path}"),
-        Event::Removed { path, here: false } => format!("removed at the source: {path}"),
-        Event::Moved { from, to, here: true } => format!("moved {from} to {to}"),
-        Event::Moved { from, to, here: false } => format!("moved at the source: {from} to {to}"),
-        _ => return None,
-    })
 }
 
 fn line_of(event: &Event) -> Option<Value> {
@@ -95,6 +152,7 @@ fn line_of(event: &Event) -> Option<Value> {
         Event::Ended(report) => {
             json!({"event": "ended", "files": report.files, "bytes": report.bytes, "failed": report.failed.len()})
         }
+        Event::Lost(error) => json!({"event": "lost", "error": error.to_string()}),
         Event::Aborted(error) => json!({"event": "aborted", "error": error.to_string()}),
         _ => return None,
     })

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use pinnace::files::access::Right;
+use pinnace::files::error::Error;
 use pinnace::files::server::{Server, ServerBuilder};
 
 use super::{text_of, wait};
@@ -13,7 +14,7 @@ use crate::outcome::{Failure, Outcome, say};
 use crate::settings::{own_keys, public_key};
 use crate::signals::Signals;
 use crate::table::deliver::Trusted;
-use crate::table::files::FilesServe;
+use crate::table::files::{ENDPOINT, FilesServe};
 
 pub fn run(given: &FilesServe) -> Outcome {
     let signals = Signals::new(false)?;
@@ -28,27 +29,43 @@ pub fn run(given: &FilesServe) -> Outcome {
         builder = added.map_err(Failure::usage)?;
     }
     builder = secured(builder, given)?;
-    for endpoint in &given.bind {
+    let default = [ENDPOINT.to_owned()];
+    let endpoints = if given.bind.is_empty() { &default[..] } else { &given.bind };
+    for endpoint in endpoints {
         builder = builder.bind(endpoint);
     }
-    let server = builder.start().map_err(|error| Failure::of(given.bind.join(", "), error))?;
-    if given.verbose {
+    let server = builder.start().map_err(|error| match error {
+        Error::Access(_) | Error::Users => Failure::usage(error),
+        Error::Socket(cause) if is_invalid(cause) => {
+            Failure::usage(format!("{}: {error}", endpoints.join(", ")))
+        }
+        error => Failure::of(endpoints.join(", "), error),
+    })?;
+    if given.bind.is_empty() {
+        say(format!("listening at {ENDPOINT}, for clients of this host; --bind gives other endpoints"));
+    }
+    if given.verbose && !given.bind.is_empty() {
         server.endpoints().iter().for_each(|endpoint| say(format!("listening at {endpoint}")));
     }
     wait(&signals);
     Ok(())
 }
 
+/// Returns true if no such endpoint exists.
+fn is_invalid(cause: pinnace::Error) -> bool {
+    matches!(cause, pinnace::Error::Invalid(_) | pinnace::Error::Transport | pinnace::Error::TransportForType)
+}
+
 /// Adds users and their rights.
 fn secured(mut builder: ServerBuilder, given: &FilesServe) -> Outcome<ServerBuilder> {
     if let Some(file) = &given.cert {
-        builder = builder.curve(&own_keys(file)?);
+        builder = builder.curve(&own_keys(file).map_err(Failure::into_usage)?);
     }
     for Trusted { name, key } in &given.trusted {
-        builder = builder.user_by_key(name, &public_key(key)?);
+        builder = builder.user_by_key(name, &public_key(key).map_err(Failure::into_usage)?);
     }
     if let Some(file) = &given.passwords {
-        for (name, password) in names_and_passwords(file)? {
+        for (name, password) in names_and_passwords(file).map_err(Failure::into_usage)? {
             builder = builder.user_by_password(text_of(file, &name)?, text_of(file, &password)?);
         }
     }

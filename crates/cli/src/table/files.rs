@@ -11,13 +11,20 @@ use super::deliver::{Trusted, trusted};
 use super::milliseconds;
 
 /// Exit codes of `pinnace files`.
-pub const EXIT_CODES: &str = "Exit codes: 0 everything arrived; 1 some files failed, and standard error names them; \
-    2 wrong arguments; 3 no server answers; 4 the server refuses; 5 no room on the disk; 130 and 143 ended by SIGINT \
-    and SIGTERM.";
+pub const EXIT_CODES: &str = "Exit codes: 0 everything arrived, or is the same; 1 some files failed or differ, and the \
+    output names them; 2 wrong arguments; 3 no server answers; 4 refused: the server does not admit this client, or \
+    all that failed is forbidden by the server, the file system or a rule; 5 no room on the disk; 130 and 143 ended by \
+    SIGINT and SIGTERM.";
+
+/// Where a server listens, and where clients expect it.
+pub const ENDPOINT: &str = "tcp://127.0.0.1:5670";
 
 #[derive(Subcommand)]
 pub enum Files {
     /// Serve folders. Runs until a signal
+    #[command(
+        after_help = "Exit codes: 0 ended by a signal; 1 it cannot listen at the endpoint; 2 wrong arguments."
+    )]
     Serve(FilesServe),
     /// Fetch a file, or a folder with all below it. What is here already and has the same size and time is not fetched
     #[command(after_help = EXIT_CODES)]
@@ -45,7 +52,8 @@ pub struct FilesServe {
     #[arg(value_name = "DIR[=ALIAS]", required = true)]
     pub folders: Vec<OsString>,
     /// Endpoint to listen at. Can be repeated. Without --cert or --passwords, every process that reaches it is a client
-    #[arg(short, long, value_name = "ENDPOINT", default_value = "tcp://127.0.0.1:5670")]
+    /// [default: tcp://127.0.0.1:5670, for clients of this host, which is printed]
+    #[arg(short, long, value_name = "ENDPOINT")]
     pub bind: Vec<String>,
     /// Let clients upload to the folders
     #[arg(short, long)]
@@ -79,7 +87,7 @@ pub struct FilesServe {
 #[derive(Args)]
 pub struct ServerArgs {
     /// Endpoint of the server
-    #[arg(short, long, value_name = "ENDPOINT", default_value = "tcp://127.0.0.1:5670")]
+    #[arg(short, long, value_name = "ENDPOINT", default_value = ENDPOINT)]
     pub server: String,
     /// How long the server may take to answer, in milliseconds
     #[arg(long, value_name = "MS", default_value = "10000", value_parser = milliseconds)]
@@ -120,19 +128,23 @@ fn rate(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "must be a number of bytes, such as 500K or 10M".to_owned())
 }
 
+fn virtual_path(text: &str) -> Result<String, String> {
+    match text.starts_with('/') {
+        true => Ok(text.to_owned()),
+        false => Err(format!("a virtual path of the server begins with a slash, as in /{text}")),
+    }
+}
+
 fn named_path(text: &str) -> Result<(String, String), String> {
     let (name, path) = text.split_once('=').ok_or("must be NAME=PATH")?;
-    match path.starts_with('/') {
-        true => Ok((name.to_owned(), path.to_owned())),
-        false => Err("the path must begin with a slash".to_owned()),
-    }
+    Ok((name.to_owned(), virtual_path(path)?))
 }
 
 #[derive(Args)]
 pub struct FilesGet {
     /// Virtual path of the file or folder. With a slash at its end, the content of the folder goes to TO; without,
     /// the folder goes into TO by its name
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", value_parser = virtual_path)]
     pub path: String,
     /// Name of the file here, or a folder; - is standard output, to which a single file is written
     #[arg(value_name = "TO", default_value = ".")]
@@ -156,7 +168,7 @@ pub struct FilesPut {
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
     /// Virtual path of the file, or of a folder
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", value_parser = virtual_path)]
     pub path: String,
     #[command(flatten)]
     pub server: ServerArgs,
@@ -172,7 +184,7 @@ pub struct FilesPut {
 pub struct FilesSync {
     /// Virtual path of the folder. With a slash at its end, TO becomes the same; without, the folder of its name in
     /// TO
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", value_parser = virtual_path)]
     pub path: String,
     /// Folder here
     #[arg(value_name = "TO")]
@@ -190,7 +202,7 @@ pub struct FilesSync {
 #[derive(Args)]
 pub struct FilesVerify {
     /// Virtual path of the file or folder, as for get
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", value_parser = virtual_path)]
     pub path: String,
     /// File or folder here
     #[arg(value_name = "TO", default_value = ".")]
@@ -207,7 +219,7 @@ pub struct FilesVerify {
 pub struct FilesWatch {
     /// Virtual path of the folder, which may come later. With a slash at its end, its content goes to TO; without,
     /// the folder goes into TO by its name
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", value_parser = virtual_path)]
     pub path: String,
     /// Folder here
     #[arg(value_name = "TO", default_value = ".")]
@@ -275,7 +287,7 @@ pub struct DeletionArgs {
 /// How much is removed.
 #[derive(Args)]
 pub struct DeletionLimits {
-    /// Remove nothing if more files and folders than this would be removed
+    /// Remove at most so many files and folders, and none of a listing or folder that has more
     #[arg(long, value_name = "N")]
     pub max_delete: Option<u64>,
     /// Remove everything if the source is empty
@@ -337,7 +349,7 @@ pub struct ProgressArgs {
 #[derive(Args)]
 pub struct FilesLs {
     /// Virtual path
-    #[arg(value_name = "PATH", default_value = "/")]
+    #[arg(value_name = "PATH", default_value = "/", value_parser = virtual_path)]
     pub path: String,
     #[command(flatten)]
     pub server: ServerArgs,

@@ -1,6 +1,8 @@
 //! `pinnace files`: served and fetched as in a shell.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::{Folder, Running, run, start};
+use crate::common::{Folder, PINNACE, Running, run, start};
 
 /// A server, which ends with the test.
 struct Serving(Option<Running>);
@@ -88,8 +90,61 @@ fn exit_codes_say_why() {
     assert!(below.err.contains(&format!("/a: {}: No such file", folder.text("none"))), "{below:?}");
     assert!(get(&folder.ipc("nobody"), "/a", "300").expect(3).err.contains("no server answers at ipc://"));
     get("carrier://pigeon", "/a", "300").expect(2);
-    run(&["files", "get", "-s", &endpoint, "/", "--exclude", "["], b"").expect(1);
     run(&["files", "serve", &folder.text("none")], b"").expect(2);
+    let wrong = |words: &[&str], expected: &str| {
+        let done = run(&[&["files"], words].concat(), b"").expect(2);
+        assert!(done.err.contains(expected), "{words:?}: {done:?}");
+    };
+    for (pattern, expected) in [("[", "the pattern [: "), ("", "an empty pattern"), ("/", "an empty pattern")]
+    {
+        wrong(&["get", "-s", &endpoint, "/", &to, "--exclude", pattern], expected);
+        wrong(&["verify", "-s", &endpoint, "/", &to, "--exclude", pattern], expected);
+    }
+    wrong(&["get", "-s", &endpoint, "photos"], "begins with a slash, as in /photos");
+    wrong(&["put", "-s", &endpoint, "a", "photos"], "begins with a slash");
+    let none = folder.text("none");
+    wrong(&["ls", "-s", &endpoint, "--user", "a", "--password-file", &none], "none: No such file");
+    wrong(&["ls", "-s", &endpoint, "--cert", &none, "--server-key", &none], "none");
+    let source = folder.text("source");
+    let serve = |words: &[&str], expected: &str| wrong(&[&["serve", &source], words].concat(), expected);
+    serve(&["--cert", &none], "none");
+    serve(&["--passwords", &none], "none: No such file");
+    serve(&["--bind", "carrier://pigeon"], "carrier://pigeon");
+    serve(&["--read", "carol=/"], "carol: there is no such user");
+    wrong(&["serve", &format!("{source}=/data"), "--read", "*=/date"], "/date: no folder is served there");
+    let twice = [&format!("{source}=/a")[..], &format!("{}=/a", folder.text("source"))];
+    wrong(&[&["serve"], &twice[..]].concat(), "two folders have the alias /a");
+    let users = folder.write("users", b"alice:one\nalice:two\n");
+    serve(&["--passwords", &users], "the user alice is given twice");
+    // An endpoint that is in use.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("tcp://{}", listener.local_addr().unwrap());
+    assert!(run(&["files", "serve", &source, "--bind", &taken], b"").expect(1).err.contains(&taken));
+}
+
+/// What is forbidden here, and not only by the server.
+#[test]
+fn what_is_forbidden_is_refused() {
+    let folder = Folder::new();
+    for name in ["source", "empty", "to/a"] {
+        fs::create_dir_all(folder.path(name)).unwrap();
+    }
+    fs::write(folder.path("source/a"), "a").unwrap();
+    let (source, empty) = (folder.text("source"), folder.text("empty"));
+    let words = [&format!("{source}=/source")[..], &format!("{empty}=/empty"), "--domain", "test"];
+    let (_server, endpoint) = serve_by(&folder, "files", &words);
+    let (to, domain) = (folder.text("to"), ["-s", &endpoint, "--domain", "test"]);
+    let refused = |words: &[&str], expected: &str| {
+        let done = run(&[&["files", words[0]], &domain[..], &words[1..]].concat(), b"").expect(4);
+        assert!(done.err.contains(expected), "{words:?}: {done:?}");
+    };
+    refused(&["get", "/source/", &to], "/source/a: a directory is in the way of a file");
+    refused(&["sync", "/empty/", &to], "nothing was removed: the source is empty");
+    refused(&["put", &source, "/source/new"], "/source/new: the folder is read-only");
+    let other = run(&["files", "ls", "-s", &endpoint, "--domain", "other"], b"").expect(4);
+    assert!(other.err.contains("it serves the domain \"test\" only"), "{other:?}");
+    let listed = run(&[&["files", "ls"], &domain[..]].concat(), b"").expect(0);
+    assert_eq!(listed.out, "empty/\nsource/\n");
 }
 
 #[test]
@@ -153,10 +208,10 @@ fn a_folder_is_kept_the_same() {
         run(&[&words[..], more].concat(), b"").expect(code)
     };
     let done = sync(&["--dry-run"], 0);
-    assert_eq!(done.out, "would fetch /a\nwould fetch /a/file\nwould remove /own\n");
+    assert_eq!(done.out, format!("would fetch /a\nwould fetch /a/file\nwould remove {to}/own\n"));
     let done = sync(&["--max-delete", "0"], 1);
     assert!(done.err.contains("nothing was removed: 1 files and directories"), "{done:?}");
-    assert_eq!(sync(&[], 0).out, "removed /own\n");
+    assert_eq!(sync(&[], 0).out, format!("removed {to}/own\n"));
     fs::remove_file(source.join("a/file.o")).unwrap();
     assert!(same(&source, &copy));
 
@@ -169,13 +224,14 @@ fn a_folder_is_kept_the_same() {
     let done = run(&["files", "verify", "-s", &endpoint, "/", &to], b"").expect(1);
     assert_eq!(
         (&done.out[..], &done.err[..]),
-        ("differs: /a/file\nnot at the source: /own\n", "pinnace: 2 names differ\n")
+        (&format!("differs: /a/file\nnot at the source: {to}/own\n")[..], "pinnace: 2 names differ\n")
     );
     run(&["files", "verify", "-s", &endpoint, "/", &to, "--exclude", "own", "--exclude", "file"], b"")
         .expect(0);
     // A file by itself, and where links lead.
     let verify =
         |path: &str, code| run(&["files", "verify", "-s", &endpoint, path, &to], b"").expect(code).out;
+    assert_eq!(verify("/a/file", 1), "missing: /a/file\n");
     fs::write(copy.join("file"), "one").unwrap();
     let same_time = fs::File::options().write(true).open(copy.join("file")).unwrap();
     same_time.set_modified(fs::metadata(source.join("a/file")).unwrap().modified().unwrap()).unwrap();
@@ -199,7 +255,29 @@ fn a_folder_is_kept_the_same() {
     fs::write(source.join("b"), "new").unwrap();
     until_same(&source, &copy);
     watch.signal(Signal::TERM);
-    watch.end().expect(0);
+    assert_eq!(watch.end().expect(0).out, "", "it is quiet");
+}
+
+/// A name with a line break and a byte that is not UTF-8, and a folder that does not exist yet.
+#[test]
+fn names_of_any_bytes_are_told() {
+    let folder = Folder::new();
+    let name = OsStr::from_bytes(b"a\n\xff b");
+    fs::create_dir(folder.path("source")).unwrap();
+    fs::write(folder.path("source").join(name), "content").unwrap();
+    let (_server, endpoint) = serve(&folder, &folder.text("source"));
+    let ls = ["files", "ls", "-s", &endpoint];
+    let piped = Command::new(PINNACE).args(ls).output().unwrap();
+    assert_eq!(piped.stdout, b"a\n\xff b\n", "as it is");
+    let terminal = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))";
+    let shown = Command::new("python3").args(["-c", terminal, PINNACE]).args(ls).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&shown.stdout), "a\\n\\377 b\r\n");
+    let lines = run(&[&ls[..], &["--json"]].concat(), b"").expect(0).out;
+    assert!(lines.contains("\"name_base64\":\"YQr/IGI=\""), "{lines}");
+    fs::write(folder.path("source/plain"), "plain").unwrap();
+    let new = format!("{}/", folder.text("new"));
+    run(&["files", "get", "-s", &endpoint, "/plain", &new], b"").expect(0);
+    assert_eq!(fs::read_to_string(folder.path("new/plain")).unwrap(), "plain");
 }
 
 #[test]
@@ -290,4 +368,27 @@ fn attributes_travel_by_option() {
     assert_eq!(run(&put, b"").expect(0).err, done.err);
     assert!(same(&copy, &source.join("back")));
     server.end();
+}
+
+/// The server is away for longer than --timeout.
+#[test]
+fn a_watch_waits_for_its_server() {
+    let folder = Folder::new();
+    let (source, copy) = (folder.path("source"), folder.path("copy"));
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("one"), "one").unwrap();
+    let to = folder.text("copy");
+    let words =
+        ["files", "watch", "-s", &folder.ipc("files"), "/", &to, "--delete", "--timeout", "300", "-q"];
+    assert!(run(&words, b"").expect(3).err.contains("no server answers"), "it was never there");
+    let (server, _) = serve(&folder, &folder.text("source"));
+    let mut watch = start(&words);
+    until_same(&source, &copy);
+    server.end();
+    assert_eq!(watch.said(), format!("no server answers at {}; trying again", folder.ipc("files")));
+    fs::write(source.join("two"), "two").unwrap();
+    let (_server, _) = serve(&folder, &folder.text("source"));
+    until_same(&source, &copy);
+    watch.signal(Signal::TERM);
+    assert_eq!(watch.end().expect(0).err.matches("no server answers").count(), 1, "it is told once");
 }

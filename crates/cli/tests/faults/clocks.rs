@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::common::Folder;
 use crate::process::{AGAIN, Process, Server, command};
 use crate::proxy::{Proxy, Way};
-use crate::support::{MIB, Random, names, report, short_or_long};
+use crate::support::{MIB, Random, blocks_name, names, part_name, report, short_or_long};
 
 const DAY_S: i64 = 86_400;
 /// The other file is fetched by then.
@@ -135,14 +135,14 @@ fn a_part_is_not_old_while_its_transfer_runs() {
         std::thread::park_timeout(AGAIN);
     }
     let parts = names(&folder.path("target"));
-    assert!(parts.contains(&".file.part".to_owned()), "the part was removed: {parts:?}");
-    assert!(parts.contains(&".file.part.blocks".to_owned()), "the record was removed: {parts:?}");
+    assert!(parts.contains(&part_name("file")), "the part was removed: {parts:?}");
+    assert!(parts.contains(&blocks_name("file")), "the record was removed: {parts:?}");
     slow.open(Way::Down);
     first.end().expect(0);
     second.end().expect(0);
     assert!(fs::read(folder.path("target/file")).unwrap() == content);
     // Once nobody writes it, a part is old.
-    for name in [".left.part", ".left.part.blocks"] {
+    for name in [part_name("left"), blocks_name("left")] {
         fs::write(folder.path("target").join(name), b"left").unwrap();
     }
     ahead.start(&line("get", &fast, "/data/", &target)).end().expect(0);

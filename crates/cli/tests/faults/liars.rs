@@ -14,7 +14,9 @@ use rustix::process::Signal;
 
 use crate::common::Folder;
 use crate::process::{Process, Server};
-use crate::support::{MIB, Random, mib, names, recorded, report, short_or_long, until};
+use crate::support::{
+    MIB, Random, blocks_name, mib, names, part_name, recorded, report, short_or_long, until,
+};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -276,7 +278,7 @@ fn a_server_never_ends_a_file() {
         });
         done.expect(143);
         assert!(peak > 0 && peak < 64 * MIB, "the client had {}", mib(peak));
-        assert_eq!(names(&folder.path("target")), [".file.part", ".file.part.blocks"]);
+        assert_eq!(names(&folder.path("target")), [part_name("file"), blocks_name("file")]);
         let sent = sent.into_inner();
         report(&format!(
             "a server that {what} for ever: {} sent, {} at the client, ended by a signal",

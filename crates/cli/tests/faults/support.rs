@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pinnace::files::transfer::digest::BLOCK;
 use pinnace::files::transfer::sidecar;
+use pinnace::files::tree::parts;
 
 use crate::common::Folder;
 
@@ -72,9 +73,19 @@ impl Random {
     }
 }
 
+/// The name of a file's part.
+pub fn part_name(name: &str) -> String {
+    String::from_utf8(parts::part_name(name.as_bytes())).expect("text")
+}
+
+/// The name of the record beside a part.
+pub fn blocks_name(name: &str) -> String {
+    String::from_utf8(parts::blocks_name(name.as_bytes())).expect("text")
+}
+
 /// The octets that a later transfer to `directory/name` does not need again.
 pub fn recorded(directory: &Path, name: &str) -> u64 {
-    let sidecar = fs::read(directory.join(format!(".{name}.part.blocks"))).ok();
+    let sidecar = fs::read(directory.join(blocks_name(name))).ok();
     sidecar.and_then(|octets| sidecar::read(&octets)).map_or(0, |known| known.blocks.len() as u64 * BLOCK)
 }
 

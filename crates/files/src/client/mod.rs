@@ -198,7 +198,8 @@ impl Client {
 
     /// Fetches a file or a directory with all below it. `path`: a virtual path of the server, such as `/data/a`; with a
     /// slash at its end, the directory's content goes to `to`; without, the directory goes into `to` by its name.
-    /// `to`: the file's name here, or a directory. What is here already with the same size and time is not fetched.
+    /// `to`: the file's name here, or a directory; with a slash at its end, one that is made if it is missing. What is
+    /// here already with the same size and time is not fetched.
     pub fn get(&self, path: &str, to: &Path) -> Transfer {
         self.get_by(path, to, Rules::default())
     }
@@ -208,7 +209,8 @@ impl Client {
         self.fetch(path, Place::of_path(to), rules, Fetch::new)
     }
 
-    /// Fetches a directory, and then what changes in it, until the transfer is cancelled. If the rules have a
+    /// Fetches a directory, and then what changes in it, until the transfer is cancelled. Once the server has answered,
+    /// it may be away for any time (`Event::Lost`). If the rules have a
     /// `deletion`, what the server removes, or has removed while this client was away, is removed here too.
     ///
     /// It is the only transfer that a server without the extensions serves. There the contents are not verified,
@@ -254,7 +256,8 @@ impl Client {
             Err(error) => return self.failed(&from.display().to_string(), error),
         };
         let (events, received) = Events::channel();
-        let what = Box::new(Upload::new(path.as_bytes(), source.as_slice(), rules, events.clone()));
+        let local = from.as_os_str().as_bytes();
+        let what = Box::new(Upload::new(path.as_bytes(), &source, local, rules, events.clone()));
         self.start_as(number, what, Some(Offer { alias, folder, events }), received)
     }
 

@@ -90,7 +90,7 @@ impl Client {
         let folder = Spool::fill(&std::env::temp_dir(), name, from).map_err(Error::Stream)?;
         let source = [alias.as_bytes(), b"/", name].concat();
         let (events, received) = Events::channel();
-        let what = Box::new(Upload::new(path.as_bytes(), &source, rules, events.clone()));
+        let what = Box::new(Upload::new(path.as_bytes(), &source, path.as_bytes(), rules, events.clone()));
         let offer = Offer { alias, folder: Arc::new(folder), events };
         Ok(self.start_as(number, what, Some(offer), received))
     }

@@ -250,6 +250,13 @@ impl ClientTask {
         self.failure = Some(failure);
     }
 
+    /// The server does not answer any more: paths that are followed wait for it.
+    fn lose_all(&mut self, failure: Failure) {
+        self.requester.lose(&|| failure.error());
+        self.plain.iter_mut().for_each(|plain| plain.lose(&|| failure.error()));
+        self.failure = Some(failure);
+    }
+
     /// Ends the offers of uploads that are over, and tells the others how much was sent.
     fn tend_offers(&mut self) {
         let (requester, mounts, bytes) = (&self.requester, &mut self.mounts, self.provider.take_sent());
@@ -356,14 +363,15 @@ impl Task for ClientTask {
             self.greeting.map(|(_, at)| at).filter(|_| !self.is_open() && self.failure.is_none());
         let until = greeted_at.map(|at| at + self.settings.patience);
         if until.is_some_and(|until| clock::now() >= until) {
-            let failure = match self.complaint.take() {
-                Some(complaint) => Failure::Protocol(complaint),
-                None if self.connection.has_failed_handshakes() => Failure::Refused(NOT_ADMITTED.to_owned()),
-                None => Failure::NoServer(self.endpoint.clone()),
-            };
             // Those that were lost are not answered any more.
             self.answered = self.requester.sent();
-            self.end_all(failure);
+            match self.complaint.take() {
+                Some(complaint) => self.end_all(Failure::Protocol(complaint)),
+                None if self.connection.has_failed_handshakes() => {
+                    self.lose_all(Failure::Refused(NOT_ADMITTED.to_owned()));
+                }
+                None => self.lose_all(Failure::NoServer(self.endpoint.clone())),
+            }
             return Next::Now;
         }
         match next {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Event, Report, shown};
-use crate::error::FileError;
+use crate::error::{Error, FileError};
 
 /// How long events are gathered that can wait.
 const GATHERING: Duration = Duration::from_millis(20);
@@ -172,11 +172,76 @@ impl Drop for Events {
 pub struct Reporter {
     pub events: EventSender,
     pub report: Report,
+    contact: Contact,
+    /// Present if paths are told by another name than the source's.
+    pub naming: Option<Box<Naming>>,
+}
+
+/// The paths of an upload: what is the source's path for the side that fetches is told as the one at the target.
+pub struct Naming {
+    /// Without a slash at its end.
+    source: Vec<u8>,
+    /// What the source becomes if it is a file, and if it is a directory.
+    file: Vec<u8>,
+    directory: Vec<u8>,
+    pub is_directory: bool,
+}
+
+impl Naming {
+    /// `source`, `target`: virtual paths as `Client::get` has them; `is_below`: the target is a directory, into which a
+    /// file goes by its name.
+    pub fn new(source: &[u8], target: &[u8], is_below: bool) -> Naming {
+        let target = target.strip_suffix(b"/").unwrap_or(target);
+        let own = source.rsplit(|octet| *octet == b'/').next().unwrap_or_default();
+        let below = [target, b"/", own].concat();
+        let directory = if own.is_empty() { target.to_vec() } else { below.clone() };
+        let file = if is_below { below } else { target.to_vec() };
+        let source = source.strip_suffix(b"/").unwrap_or(source).to_vec();
+        Naming { source, file, directory, is_directory: false }
+    }
+
+    fn target_of(&self, name: &[u8]) -> Vec<u8> {
+        let whole = if self.is_directory { &self.directory } else { &self.file };
+        match name.strip_prefix(&self.source[..]) {
+            Some(b"" | b"/") if whole.is_empty() => b"/".to_vec(),
+            Some(b"/") => whole.clone(),
+            Some(below) => [whole, below].concat(),
+            None => name.to_vec(),
+        }
+    }
+}
+
+/// Whether the other side has answered the operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Contact {
+    NotYet,
+    Answered,
+    /// It has, and does not any more, which was told.
+    Lost,
 }
 
 impl Reporter {
     pub fn new(events: EventSender) -> Reporter {
-        Reporter { events, report: Report::default() }
+        Reporter { events, report: Report::default(), contact: Contact::NotYet, naming: None }
+    }
+
+    /// A path of the source as text, by the name by which it is told.
+    pub fn name(&self, name: &[u8]) -> String {
+        self.naming.as_ref().map_or_else(|| shown(name), |naming| shown(&naming.target_of(name)))
+    }
+
+    /// The other side has answered.
+    pub fn hear(&mut self) {
+        self.contact = Contact::Answered;
+    }
+
+    /// The other side does not answer any more: tells that once. Returns false if it never has.
+    pub fn lose(&mut self, error: &dyn Fn() -> Error) -> bool {
+        if self.contact == Contact::Answered {
+            self.contact = Contact::Lost;
+            self.tell(Event::Lost(error()));
+        }
+        self.contact == Contact::Lost
     }
 
     pub fn tell(&self, event: Event) {
@@ -184,7 +249,15 @@ impl Reporter {
     }
 
     pub fn fail(&mut self, name: &[u8], error: FileError) {
-        let path = shown(name);
+        self.fail_by(self.name(name), error);
+    }
+
+    /// The source says that a path failed there.
+    pub fn fail_at_source(&mut self, name: &[u8], error: FileError) {
+        self.fail_by(shown(name), error);
+    }
+
+    fn fail_by(&mut self, path: String, error: FileError) {
         self.report.failed.push((path.clone(), error.clone()));
         self.tell(Event::Failed { path, error });
     }

@@ -1,17 +1,17 @@
 //! Fetches a file or a tree.
 
-use std::collections::HashMap;
-use std::time::Instant;
+mod operation;
 
-use super::events::{EventSender, Reporter};
+use std::collections::HashMap;
+
+use super::Event;
+use super::events::{EventSender, Naming, Reporter};
 use super::in_use::InUse;
 use super::names::{NAMES_MAX, WantedNames};
-use super::operation::{Asks, Operation, Reply};
+use super::operation::{Asks, Reply};
 use super::packed::Unpacker;
-use super::plain_follow::PlainFollow;
-use super::{Event, shown};
 use crate::clock;
-use crate::error::{Code, Error, FileError};
+use crate::error::{Code, FileError};
 use crate::rules::Rules;
 use crate::transfer::arrivals::{Arrivals, News, Wanted};
 use crate::transfer::codec;
@@ -89,10 +89,16 @@ impl Fetch {
         Fetch { follows: true, ..Fetch::new(path, place, selection, events) }
     }
 
+    /// Tells paths by other names than the source's.
+    pub fn named(mut self, naming: Naming) -> Fetch {
+        self.reporter.naming = Some(Box::new(naming));
+        self
+    }
+
     fn finished(&mut self, name: &[u8], size: u64, digest: Digest) {
         self.reporter.report.files += 1;
         self.reporter.report.bytes += size;
-        self.reporter.tell(Event::Finished { path: shown(name), size, digest });
+        self.reporter.tell(Event::Finished { path: self.reporter.name(name), size, digest });
     }
 
     fn ask(&mut self, asks: &mut Asks, request: Request) {
@@ -115,6 +121,7 @@ impl Fetch {
     fn on_begin(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> Result<(), FileError> {
         let (headers, filename) = (reply.headers, reply.burger.filename);
         if headers.kind == Some(Kind::Directory) {
+            self.reporter.naming.iter_mut().for_each(|naming| naming.is_directory = true);
             self.arrivals.begin_listing(filename)?;
             (self.is_listing, self.is_listed) = (true, false);
             if !self.follows {
@@ -131,7 +138,8 @@ impl Fetch {
             return Err(error);
         }
         self.in_use.forget(filename);
-        self.reporter.tell(Event::Begun { path: shown(filename), size: headers.size.unwrap_or(0) });
+        self.reporter
+            .tell(Event::Begun { path: self.reporter.name(filename), size: headers.size.unwrap_or(0) });
         Ok(())
     }
 
@@ -173,7 +181,7 @@ impl Fetch {
     }
 
     fn plan(&mut self, filename: &[u8], removal: bool) {
-        self.reporter.tell(Event::Planned { path: shown(filename), removal });
+        self.reporter.tell(Event::Planned { path: self.reporter.name(filename), removal });
     }
 
     /// Zeros that are told by their length are written as if they had been sent. Returns the settled octets.
@@ -297,7 +305,7 @@ impl Fetch {
         (self.is_listing, self.is_listed) = (false, true);
         let (reporter, is_dry) = (&self.reporter, self.is_dry);
         self.arrivals.end_listing(|path| {
-            let path = shown(path);
+            let path = reporter.name(path);
             reporter.tell(match is_dry {
                 true => Event::Planned { path, removal: true },
                 false => Event::Removed { path, here: true },
@@ -309,13 +317,17 @@ impl Fetch {
     fn on_removed(&mut self, filename: &[u8], settled: &mut u64) -> Result<(), FileError> {
         *settled += self.arrivals.give_up(filename);
         let here = filename != self.path && self.arrivals.remove(filename)?;
-        self.reporter.tell(Event::Removed { path: shown(filename), here });
+        if here && self.is_dry {
+            self.plan(filename, true);
+            return Ok(());
+        }
+        self.reporter.tell(Event::Removed { path: self.reporter.name(filename), here });
         Ok(())
     }
 
     fn on_moved(&mut self, from: &[u8], to: &[u8]) -> Result<(), FileError> {
         let here = self.arrivals.rename(from, to)?;
-        self.reporter.tell(Event::Moved { from: shown(from), to: shown(to), here });
+        self.reporter.tell(Event::Moved { from: self.reporter.name(from), to: self.reporter.name(to), here });
         Ok(())
     }
 
@@ -325,8 +337,8 @@ impl Fetch {
         let (reporter, is_dry) = (&self.reporter, self.is_dry);
         let wanted = self.arrivals.make_links(|path, first| {
             reporter.tell(match is_dry {
-                true => Event::Planned { path: shown(path), removal: false },
-                false => Event::Linked { path: shown(path), first: shown(first) },
+                true => Event::Planned { path: reporter.name(path), removal: false },
+                false => Event::Linked { path: reporter.name(path), first: reporter.name(first) },
             });
         });
         if is_dry {
@@ -389,8 +401,10 @@ impl Fetch {
                 Ok(())
             }
         };
-        if let Err(error) = outcome {
-            self.retry_or_fail(filename, error);
+        match outcome {
+            Ok(()) => {}
+            Err(error) if headers.form == Form::Failed => self.reporter.fail_at_source(filename, error),
+            Err(error) => self.retry_or_fail(filename, error),
         }
         self.ask_names(asks, if self.is_listing { NAMES_MAX } else { 1 });
         settled + self.rest_if_done(asks)
@@ -419,80 +433,5 @@ impl Fetch {
             return 0;
         }
         self.rest()
-    }
-}
-
-impl Operation for Fetch {
-    fn begin(&mut self, asks: &mut Asks) {
-        (self.open, self.is_listing, self.is_listed) = (0, false, false);
-        self.names.clear();
-        self.in_use.clear();
-        self.arrivals.reset();
-        self.unpacker.reset();
-        let path = self.path.clone();
-        if self.follows {
-            let digests = self.checksum;
-            return self.ask(asks, Request { digests, ..Request::new(0, Mode::Follow, &path) });
-        }
-        let known = self.arrivals.known(&path);
-        // What is wrong with the place shows when the file begins.
-        let wanted = self.arrivals.want(&path, None);
-        let mode = match wanted {
-            Ok(Wanted::Parts { .. }) if self.is_dry => Mode::Fetch,
-            Ok(wanted @ Wanted::Parts { .. }) => return self.ask_for(asks, &path, wanted),
-            Ok(Wanted::Values) if !self.is_dry => Mode::Values,
-            _ => Mode::Fetch,
-        };
-        let known = known.map(|own| (own.size, own.mtime_ns)).filter(|_| !self.checksum);
-        self.ask(asks, Request { known, ..Request::new(0, mode, &path) });
-    }
-
-    fn on_reply(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
-        let settled = match self.unpacker.unpack(reply) {
-            Ok(None) => self.handle(reply, asks),
-            Ok(Some(plain)) => {
-                let burger = Cheezburger { chunk: &plain, ..reply.burger };
-                self.handle(&Reply { burger, ..*reply }, asks)
-            }
-            Err(error) => self.fail_chunk(reply, asks, error),
-        };
-        self.unpacker.credit_of(settled)
-    }
-
-    fn is_over(&self) -> bool {
-        self.open == 0 && self.in_use.due().is_none()
-    }
-
-    fn due(&self) -> Option<Instant> {
-        self.in_use.due()
-    }
-
-    fn on_due(&mut self, now: Instant, asks: &mut Asks) -> u64 {
-        self.in_use.take_due(now).iter().for_each(|filename| self.retry(filename, asks));
-        let settled = self.rest_if_done(asks);
-        self.unpacker.credit_of(settled)
-    }
-
-    fn abort(&mut self, error: Error) -> u64 {
-        let settled = self.unpacker.credit_of(self.arrivals.unsettled());
-        self.arrivals.reset();
-        self.reporter.tell(Event::Aborted(error));
-        settled
-    }
-
-    fn follow_plainly(&mut self) -> Option<PlainFollow> {
-        let reporter = Reporter::new(self.reporter.events.clone());
-        let outcome = self.follows.then(|| {
-            self.arrivals.reset();
-            PlainFollow::new(&self.path, self.arrivals.place(), self.arrivals.selection(), reporter)
-        });
-        match outcome? {
-            Ok(follow) => Some(follow),
-            Err((mut reporter, error)) => {
-                reporter.fail(&self.path, error);
-                reporter.end();
-                None
-            }
-        }
     }
 }

@@ -6,7 +6,8 @@ use super::changes::{PathChange, Subscription, Told};
 use super::details::{Details, SharedFiles};
 use super::walk::{Found, Walk, put};
 use crate::error::{Code, FileError};
-use crate::tree::{Folder, Kind, TreePath, is_part};
+use crate::tree::parts::is_part;
+use crate::tree::{Folder, Kind, TreePath};
 
 /// A path that is followed.
 pub struct Follow {
@@ -114,9 +115,7 @@ impl Follow {
     /// Tells what a path is now. None: nothing that may be told.
     fn look_up(&mut self, path: &TreePath, into: &mut Vec<u8>) -> Option<Followed> {
         if path == self.subscription.base() {
-            if let Err(error) = self.folder.directory(path)
-                && error.code == Code::NotFound
-            {
+            if self.is_gone() {
                 return Some(Followed::Gone(Vec::new()));
             }
             self.listing = DirectoryListing::ToBegin(path.clone());
@@ -129,12 +128,19 @@ impl Follow {
         match self.put(path, &name, into) {
             Ok(()) => Some(Followed::Found(Found::Entry)),
             Err(error) => match error.code {
+                // Of a path that is gone itself, the copy keeps all.
+                Code::NotFound if self.is_gone() => Some(Followed::Gone(Vec::new())),
                 Code::NotFound => Some(Followed::Gone(name)),
                 // A device, a pipe, or a path that leads over a link now.
                 Code::NotPlain => None,
                 _ => Some(Followed::Found(Found::Failed(name, error))),
             },
         }
+    }
+
+    /// Returns true if the followed path does not exist.
+    fn is_gone(&self) -> bool {
+        matches!(self.folder.directory(self.subscription.base()), Err(error) if error.code == Code::NotFound)
     }
 
     fn put(&mut self, path: &TreePath, name: &[u8], into: &mut Vec<u8>) -> Result<(), FileError> {
@@ -145,5 +151,32 @@ impl Follow {
             self.listing = DirectoryListing::ToBegin(path.clone());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialogue::changes::Changes;
+    use crate::tree::disk::DiskFolder;
+
+    #[test]
+    fn what_goes_with_the_path_is_not_told_one_by_one() {
+        for base in ["", "sub"] {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().join("root");
+            std::fs::create_dir_all(root.join(base)).unwrap();
+            std::fs::write(root.join(base).join("file"), "").unwrap();
+            let folder = Arc::new(DiskFolder::open(&root).unwrap());
+            let changes = Changes::new(Box::new(|| Ok(())));
+            let base = TreePath::parse(base.as_bytes()).unwrap();
+            let subscription = changes.subscribe(base.clone(), Arc::new(|| {})).unwrap();
+            let mut follow = Follow::new(folder, subscription, Details::default());
+            let mut entries = Vec::new();
+            while !matches!(follow.next(&mut entries), Followed::Found(Found::Nothing)) {}
+            changes.tell(Some(&[PathChange::At(base.join(b"file").unwrap())]));
+            std::fs::remove_dir_all(root).unwrap();
+            assert!(matches!(follow.next(&mut entries), Followed::Gone(name) if name.is_empty()));
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::changes::Wake;
 use super::details::Details;
 use super::files::{Files, Opened};
 use super::follow::{Follow, Followed};
-use super::mounts::{Mount, Mounts};
+use super::mounts::{Mount, Mounts, below};
 use super::packed::compressed;
 use super::provider::{failure, reply};
 use super::values::BlockValues;
@@ -85,12 +85,31 @@ impl Job {
                 Work::Files(Box::new(Files::new(request, (folder, base), names, mounts.sent_values.clone())))
             }
         };
+        Ok(Job { next, ..Job::of_work(request, details, work) })
+    }
+
+    /// Lists virtual paths below the request's, and nothing below them.
+    pub fn of_paths(request: &Request, paths: &[Vec<u8>], mounts: &Mounts) -> Result<Job, FileError> {
+        let above = request.path.strip_suffix(b"/").unwrap_or(&request.path);
+        let mut names = Vec::new();
+        for path in paths {
+            let (mount, base) = mounts.resolve(path)?;
+            // A right may be to a path that does not exist yet.
+            if mount.folder.kind(&base).is_ok() {
+                names.push((below(path, above).unwrap_or(path).to_vec(), &*mount.folder, base));
+            }
+        }
+        let work = Work::List(Some(Walk::of_names(&names)?));
+        Ok(Job::of_work(request, Details::default(), work))
+    }
+
+    fn of_work(request: &Request, details: Details, work: Work) -> Job {
         let chunk = match u64::from(request.chunk) {
             0 => CHUNK_BYTES,
             chosen => chosen.min(CHUNK_MAX_BYTES),
         };
         let (request, path) = (request.number, request.path.clone());
-        Ok(Job { request, path, chunk, details, files: 0, bytes: 0, next, work })
+        Job { request, path, chunk, details, files: 0, bytes: 0, next: None, work }
     }
 
     pub fn request(&self) -> u32 {

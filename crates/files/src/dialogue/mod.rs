@@ -46,7 +46,8 @@ use crate::error::FileError;
 use crate::transfer::digest::Digest;
 use listing::Listed;
 
-/// What happens during a transfer. A path is a virtual one; of [`Event::Listed`], a name below the transfer's path.
+/// What happens during a transfer. A path is a virtual one; of an upload, that at the server, or the path of this host
+/// if the source failed; of [`Event::Listed`], a name below the transfer's path.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -68,6 +69,9 @@ pub enum Event {
     Planned { path: String, removal: bool },
     /// Of a path that is followed: everything in its last listing is here.
     Current,
+    /// Of a path that is followed: the server does not answer any more, for this reason. It is tried again until the
+    /// transfer is cancelled; `Current` follows when it has answered.
+    Lost(crate::error::Error),
     /// A file failed; the others go on.
     Failed { path: String, error: FileError },
     /// The transfer is complete.
@@ -79,7 +83,10 @@ pub enum Event {
 impl Event {
     /// It changes what a program does next, so nobody is kept waiting for it.
     fn is_urgent(&self) -> bool {
-        matches!(self, Event::Current | Event::Failed { .. } | Event::Ended(_) | Event::Aborted(_))
+        matches!(
+            self,
+            Event::Current | Event::Lost(_) | Event::Failed { .. } | Event::Ended(_) | Event::Aborted(_)
+        )
     }
 }
 

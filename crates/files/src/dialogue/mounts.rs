@@ -52,13 +52,14 @@ pub struct Mounts {
 }
 
 impl Mounts {
-    /// Adds a folder. `alias`: a virtual path. Errors: Invalid, the path is no virtual path, or has a folder.
-    pub fn add(&mut self, alias: &[u8], folder: Arc<dyn Folder>, is_writable: bool) -> Result<(), FileError> {
-        let inner = alias.strip_prefix(b"/").ok_or_else(no_slash)?;
+    /// Adds a folder by an alias. Error: Invalid, the alias is no virtual path, or has a folder.
+    pub fn add(&mut self, given: &[u8], folder: Arc<dyn Folder>, is_writable: bool) -> Result<(), FileError> {
+        let inner = given.strip_prefix(b"/").ok_or_else(no_slash)?;
         let path = TreePath::parse(inner.strip_suffix(b"/").unwrap_or(inner))?;
         let alias = if path.is_empty() { Vec::new() } else { [b"/", path.as_bytes()].concat() };
         if self.mounts.iter().any(|mount| mount.alias == alias) {
-            return Err(FileError::new(Code::Invalid, "two folders have the same alias"));
+            let text = format!("two folders have the alias {}", String::from_utf8_lossy(given));
+            return Err(FileError::new(Code::Invalid, text));
         }
         self.mounts.push(Mount { alias, folder, is_writable, changes: None });
         // The longest alias that matches is to be found first.
@@ -107,6 +108,12 @@ impl Mounts {
         Ok(covered.map(|(mount, base)| self.scope(mount, base)).collect())
     }
 
+    /// The aliases below a virtual path.
+    pub fn aliases_below(&self, path: &[u8]) -> impl Iterator<Item = &[u8]> {
+        let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
+        self.mounts.iter().map(|mount| &mount.alias[..]).filter(move |alias| below(alias, &path).is_some())
+    }
+
     fn scope(&self, mount: &Mount, base: TreePath) -> Scope {
         let inner = self.mounts.iter().filter_map(|other| below(&other.alias, &mount.alias));
         let hidden = inner.filter_map(|path| TreePath::parse(path).ok()).collect();
@@ -115,7 +122,7 @@ impl Mounts {
 }
 
 /// What follows `above` and a slash in a virtual path.
-fn below<'a>(path: &'a [u8], above: &[u8]) -> Option<&'a [u8]> {
+pub fn below<'a>(path: &'a [u8], above: &[u8]) -> Option<&'a [u8]> {
     path.strip_prefix(above)?.strip_prefix(b"/")
 }
 

@@ -75,6 +75,11 @@ pub trait Operation: Send {
     /// It ends before it is complete. Returns the octets whose credit was not given back.
     fn abort(&mut self, error: Error) -> u64;
 
+    /// The server does not answer any more. Returns true if the operation waits until it does; else it is aborted.
+    fn outlasts(&mut self, _: &dyn Fn() -> Error) -> bool {
+        false
+    }
+
     /// The server does not know requests. None: it ends by `abort`, because it follows no path.
     fn follow_plainly(&mut self) -> Option<PlainFollow> {
         None

@@ -78,6 +78,13 @@ impl PlainRequester {
         std::mem::take(&mut self.operations).values_mut().for_each(|follow| follow.abort(error()));
     }
 
+    /// The server does not answer any more: ends the operations that it never has answered.
+    pub fn lose(&mut self, error: &dyn Fn() -> Error) {
+        for (_, mut follow) in self.operations.extract_if(.., |_, follow| !follow.outlasts(error)) {
+            follow.abort(error());
+        }
+    }
+
     /// Hashes the next piece of the client's files. False: all are hashed.
     pub fn work(&mut self) -> bool {
         let Some(follow) = self.operations.values_mut().find(|follow| follow.is_preparing()) else {

@@ -13,10 +13,11 @@ use super::walk::{Found, Walk};
 use super::{Event, shown};
 use crate::error::{Code, Error, FileError};
 use crate::rules::Existing;
-use crate::transfer::incoming::{in_use, part_name};
+use crate::transfer::incoming::in_use;
 use crate::transfer::place::{Place, make_directory};
 use crate::transfer::selection::Selection;
-use crate::tree::{Directory, Folder, Kind, Source, Target, TreePath, is_part};
+use crate::tree::parts::{is_part, part_name};
+use crate::tree::{Directory, Folder, Kind, Source, Target, TreePath};
 use crate::wire::{Change, Cheezburger, Entries, HashWriter, Message};
 
 /// The most files that a subscription names as here already.
@@ -77,6 +78,7 @@ impl PlainFollow {
 
     /// A new connection: the path is to be subscribed to.
     pub fn begin(&mut self) {
+        self.reporter.hear();
         self.give_up();
         self.skipped.clear();
         let root = self.folder.directory(&TreePath::default());
@@ -244,6 +246,7 @@ impl PlainFollow {
         let rules = &self.selection.rules;
         let here = match found {
             Ok((kind, parent)) if kind != Kind::Directory && rules.deletion.is_some() => {
+                self.selection.count_removals(1)?;
                 if rules.dry_run {
                     self.reporter.tell(Event::Planned { path: shown(filename), removal: true });
                     return Ok(());
@@ -268,6 +271,11 @@ impl PlainFollow {
         if let Some(file) = self.arriving.take() {
             let _ = file.directory.remove_file(&part_name(&file.name));
         }
+    }
+
+    /// As `Operation::outlasts`.
+    pub fn outlasts(&mut self, error: &dyn Fn() -> Error) -> bool {
+        self.reporter.lose(error)
     }
 
     /// It ends.

@@ -116,8 +116,19 @@ impl Provider {
             Mode::Greet => return self.end_request(request),
             Mode::Fetch | Mode::Values | Mode::List | Mode::Follow => self.say(&Message::IcanhazOk),
         }
+        let wake = self.wake.clone();
+        self.begin(request, || Job::new(request, mounts, &wake));
+    }
+
+    /// Lists virtual paths below the request's, and nothing below them.
+    pub fn list_paths(&mut self, request: &Request, paths: &[Vec<u8>], mounts: &Mounts) {
+        self.say(&Message::IcanhazOk);
+        self.begin(request, || Job::of_paths(request, paths, mounts));
+    }
+
+    fn begin(&mut self, request: &Request, job: impl FnOnce() -> Result<Job, FileError>) {
         let job = match self.jobs.len() < REQUESTS_MAX {
-            true => Job::new(request, mounts, &self.wake),
+            true => job(),
             false => Err(FileError::new(Code::Limit, "more than 64 requests at once")),
         };
         match job {

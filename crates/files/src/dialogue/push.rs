@@ -15,7 +15,8 @@ use super::mounts::{Mounts, Scope};
 use super::pushed_file::{Pushed, PushedFile};
 use super::walk::{Found, Walk};
 use crate::error::{Code, FileError};
-use crate::tree::{Kind, Tag, TreePath, is_part};
+use crate::tree::parts::is_part;
+use crate::tree::{Kind, Tag, TreePath};
 use crate::wire::{Change, Cheezburger, Entries, Hash, Message};
 
 /// The most subscriptions of a client.

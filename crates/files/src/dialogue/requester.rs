@@ -187,6 +187,14 @@ impl Requester {
         }
     }
 
+    /// The other side does not answer any more: ends the operations that do not wait for it.
+    pub fn lose(&mut self, error: &dyn Fn() -> Error) {
+        self.requests.clear();
+        for (_, mut operation) in self.operations.extract_if(.., |_, operation| !operation.outlasts(error)) {
+            operation.abort(error());
+        }
+    }
+
     /// Takes all operations out.
     pub fn take_operations(&mut self) -> BTreeMap<u64, Box<dyn Operation>> {
         self.requests.clear();

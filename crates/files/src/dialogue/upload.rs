@@ -12,15 +12,30 @@ pub struct Upload {
     /// Where it goes, at the other side, and where that finds it.
     path: Vec<u8>,
     source: Vec<u8>,
+    /// What is told of `source`: its path at this host.
+    local: Vec<u8>,
     rules: Rules,
     reporter: Reporter,
     is_over: bool,
 }
 
 impl Upload {
-    pub fn new(path: &[u8], source: &[u8], rules: Rules, events: EventSender) -> Upload {
-        let reporter = Reporter::new(events);
-        Upload { path: path.to_vec(), source: source.to_vec(), rules, reporter, is_over: false }
+    /// `source`: a virtual path of this side, `local`: what it is called in events.
+    pub fn new(path: &[u8], source: &[u8], local: &[u8], rules: Rules, events: EventSender) -> Upload {
+        let (path, source, local) = (path.to_vec(), source.to_vec(), local.to_vec());
+        Upload { path, source, local, rules, reporter: Reporter::new(events), is_over: false }
+    }
+
+    /// The other side tells of what failed here by this side's virtual path.
+    fn name_of(&self, filename: &[u8]) -> Vec<u8> {
+        let source = self.source.strip_suffix(b"/").unwrap_or(&self.source);
+        match filename.strip_prefix(source) {
+            Some(b"" | b"/") => self.local.clone(),
+            Some(below) if below.starts_with(b"/") => {
+                [self.local.strip_suffix(b"/").unwrap_or(&self.local), below].concat()
+            }
+            _ => filename.to_vec(),
+        }
     }
 }
 
@@ -37,7 +52,7 @@ impl Operation for Upload {
         match reply.headers.form {
             Form::Planned => self.reporter.tell(Event::Planned { path: path(), removal }),
             Form::Data if removal => self.reporter.tell(Event::Removed { path: path(), here: true }),
-            Form::Failed => self.reporter.fail(reply.burger.filename, reply.failure()),
+            Form::Failed => self.reporter.fail(&self.name_of(reply.burger.filename), reply.failure()),
             Form::End => {
                 self.reporter.report.files = reply.headers.files.unwrap_or(0);
                 self.reporter.report.bytes = reply.headers.bytes.unwrap_or(0);

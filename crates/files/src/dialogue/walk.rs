@@ -1,9 +1,12 @@
 //! Walks a tree, a chunk of entries at a time.
 
+use std::collections::VecDeque;
+
 use super::details::{Details, SharedFiles};
 use crate::error::{Code, FileError};
 use crate::transfer::digest::digest_of;
-use crate::tree::{DEPTH_MAX, Directory, Kind, Names, is_part};
+use crate::tree::parts::is_part;
+use crate::tree::{DEPTH_MAX, Directory, Folder, Kind, Names, TreePath};
 use crate::wire::{Entry, Extra, HardLink, put_entry, put_entry_with_extra};
 
 /// A walk that is under way.
@@ -12,8 +15,8 @@ pub struct Walk {
     stack: Vec<Level>,
     /// The name of the current directory below the path of the request.
     name: Vec<u8>,
-    /// The entry of a path that is no directory.
-    single: Option<Vec<u8>>,
+    /// Entries that come before those of the directories.
+    ready: VecDeque<Vec<u8>>,
     details: Details,
     shared: SharedFiles,
 }
@@ -39,7 +42,13 @@ impl Walk {
     pub fn new(directory: Box<dyn Directory>, name: &[u8], details: Details) -> Result<Walk, FileError> {
         let names = directory.names()?;
         let stack = vec![Level { directory, names, name_len: name.len() }];
-        Ok(Walk { stack, name: name.to_vec(), single: None, details, shared: SharedFiles::default() })
+        Ok(Walk {
+            stack,
+            name: name.to_vec(),
+            ready: VecDeque::new(),
+            details,
+            shared: SharedFiles::default(),
+        })
     }
 
     /// Lists a path that is no directory, by an entry without a name. `directory`: the one that has it.
@@ -47,12 +56,34 @@ impl Walk {
         let mut entry = Vec::new();
         let mut shared = SharedFiles::default();
         put(&mut entry, directory, (name, b""), details, &mut shared)?;
-        Ok(Walk { stack: Vec::new(), name: Vec::new(), single: Some(entry), details, shared })
+        Ok(Walk { stack: Vec::new(), name: Vec::new(), ready: VecDeque::from([entry]), details, shared })
+    }
+
+    /// Lists names, and nothing below them: each with its path in a folder.
+    pub fn of_names(names: &[(Vec<u8>, &dyn Folder, TreePath)]) -> Result<Walk, FileError> {
+        let (details, mut shared) = (Details::default(), SharedFiles::default());
+        let mut ready = VecDeque::new();
+        for (shown, folder, path) in names {
+            let mut entry = Vec::new();
+            match path.split_last() {
+                Some((parent, name)) => {
+                    put(&mut entry, &*folder.directory(&parent)?, (name, shown), details, &mut shared)?;
+                }
+                None => {
+                    let (kind, name, mode) = (Kind::Directory, &shown[..], 0o755);
+                    let (size, mtime_ns, target, content, extra) = Default::default();
+                    let entry_of = Entry { kind, name, size, mtime_ns, mode, target, content, extra };
+                    put_entry(&mut entry, &entry_of).map_err(|text| FileError::new(Code::Limit, text))?;
+                }
+            }
+            ready.push_back(entry);
+        }
+        Ok(Walk { stack: Vec::new(), name: Vec::new(), ready, details, shared })
     }
 
     /// Appends the next entry.
     pub fn next(&mut self, into: &mut Vec<u8>) -> Found {
-        if let Some(entry) = self.single.take() {
+        if let Some(entry) = self.ready.pop_front() {
             into.extend_from_slice(&entry);
             return Found::Entry;
         }

@@ -144,13 +144,16 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts the server. Errors: those of bind; Users, they have keys and passwords, or keys without `curve`.
+    /// Starts the server. Errors: those of bind; Users, they have keys and passwords, or keys without `curve`; Access,
+    /// users or rights that can have no effect, or contradict each other.
     pub fn start(self) -> Result<Server, Error> {
         let access = Arc::new(self.access);
         let by = (access.keys.is_some(), access.has_keys(), access.has_passwords());
         if matches!(by, (true, _, true) | (false, true, _)) {
             return Err(Error::Users);
         }
+        let is_served = |path: &[u8]| self.mounts.scopes(path).is_ok_and(|scopes| !scopes.is_empty());
+        access.check(|path| path.is_empty() || is_served(path)).map_err(Error::Access)?;
         let context = OwnContext::new()?;
         let events = EventLoop::start("files-server")?;
         let socket = context.own_socket(SocketType::Router)?;

@@ -9,15 +9,15 @@ use crate::access::{Access, Right};
 use crate::clock;
 use crate::dialogue::Event;
 use crate::dialogue::changes::Wake;
-use crate::dialogue::events::Events;
+use crate::dialogue::events::{Events, Naming};
 use crate::dialogue::fetch::Fetch;
-use crate::dialogue::mounts::Mounts;
+use crate::dialogue::mounts::{Mounts, below};
 use crate::dialogue::provider::{Outlet, Provider, Turn, failure, reply};
 use crate::dialogue::requester::{Limits, Requester};
 use crate::error::{Code, FileError};
 use crate::transfer::place::Place;
 use crate::transfer::selection::Selection;
-use crate::wire::{Change, Cheezburger, DecodeError, Form, Hash, Headers, Message, Mode, Request};
+use crate::wire::{Change, Cheezburger, DecodeError, Form, Hash, Headers, Kind, Message, Mode, Request};
 
 /// The state of the dialogue with a client.
 pub struct Session {
@@ -100,6 +100,10 @@ impl Session {
             None if !self.may(path, Right::Read) => self.refuse("no right to read this path"),
             None => self.subscribe(path, options, cache, mounts),
             Some(Err(what)) => self.end(what),
+            Some(Ok(request)) if self.is_above_folders(&request, mounts) => {
+                let paths = self.readable_below(&request.path, mounts);
+                self.provider.list_paths(&request, &paths, mounts);
+            }
             Some(Ok(request)) if !self.may_do(&request) => {
                 let error = FileError::new(Code::Denied, "no right to this path");
                 self.provider.fail_request(&request, &error);
@@ -139,6 +143,25 @@ impl Session {
         }
     }
 
+    /// Returns true for the listing of a path that the client may not list as a whole, or that is in no folder, but
+    /// has something below that it may read.
+    fn is_above_folders(&self, request: &Request, mounts: &Mounts) -> bool {
+        let is_above = || !self.may_do(request) || mounts.resolve(&request.path).is_err();
+        request.mode == Mode::List && is_above() && !self.readable_below(&request.path, mounts).is_empty()
+    }
+
+    /// Aliases and paths with a right that are below a path, as far as the client may read them.
+    fn readable_below(&self, path: &[u8], mounts: &Mounts) -> Vec<Vec<u8>> {
+        let above = path.strip_suffix(b"/").unwrap_or(path);
+        let granted = self.access.readable(self.user.as_deref());
+        let granted = granted.filter(|path| below(path, above).is_some() && mounts.resolve(path).is_ok());
+        let aliases = mounts.aliases_below(path).filter(|alias| self.may(alias, Right::Read));
+        let mut found: Vec<Vec<u8>> = aliases.chain(granted).map(<[u8]>::to_vec).collect();
+        found.sort();
+        found.dedup();
+        found
+    }
+
     /// Fetches from the client what it offers.
     fn begin_upload(&mut self, request: &Request, mounts: &Mounts) -> Result<(), FileError> {
         let (mount, path) = mounts.resolve(&request.path)?;
@@ -146,9 +169,12 @@ impl Session {
             return Err(FileError::new(Code::Denied, "the folder is read-only"));
         }
         let (events, received) = Events::channel();
-        let place = Place::At { folder: mount.folder.clone(), path };
+        let is_directory = request.path.ends_with(b"/");
+        let is_below = is_directory || mount.folder.kind(&path).is_ok_and(|kind| kind == Kind::Directory);
+        let naming = Naming::new(&request.source, &request.path, is_below);
+        let place = Place::At { folder: mount.folder.clone(), path, is_directory };
         let selection = Selection::new(request.rules.clone(), self.part_age)?;
-        let fetch = Fetch::new(&request.source, place, selection, events);
+        let fetch = Fetch::new(&request.source, place, selection, events).named(naming);
         self.requester.start(u64::from(request.number), Box::new(fetch));
         self.requester.open(clock::now());
         self.uploads.push((request.clone(), received));

@@ -56,12 +56,13 @@ impl ClientLife {
         let command = if uploads {
             let alias = format!("/upload-{operation}");
             let source = format!("{alias}/{COPY}/").into_bytes();
-            let what = Box::new(Upload::new(b"/data/served", &source, rules.clone(), sender.clone()));
+            let what =
+                Box::new(Upload::new(b"/data/served", &source, b"/local", rules.clone(), sender.clone()));
             let offer = Offer { alias, folder: Arc::new(disk.clone()), events: sender };
             Command::Start { operation, what, offer: Some(offer) }
         } else {
             let path = TreePath::parse(COPY.as_bytes()).unwrap();
-            let place = Place::At { folder: Arc::new(disk.clone()), path };
+            let place = Place::At { folder: Arc::new(disk.clone()), path, is_directory: false };
             let selection = Selection::new(rules.clone(), PART_AGE).unwrap();
             Command::Start {
                 operation,

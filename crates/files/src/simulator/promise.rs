@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::disk::{SimulatedDisk, SimulatedFile, SimulatedNode};
 use crate::transfer::digest::Digest;
-use crate::tree::is_part;
+use crate::tree::parts::is_part;
 
 /// A folder below a disk's root: names below it, and what they are.
 pub type Tree = BTreeMap<Vec<u8>, SimulatedNode>;

@@ -126,6 +126,9 @@ impl Arrivals {
         let current = match prepared {
             Some(current) => current,
             None => {
+                if self.tree.is_none() {
+                    self.place.prepare()?;
+                }
                 let (directory, name) = self.place_of(filename)?;
                 let part = Part::open(&*directory, &name)?;
                 let file = IncomingFile::begin(&*directory, &name, part, announced)?;

@@ -1,7 +1,7 @@
 //! A file on its way in: written beside its place, verified group by group, and put in its place when it is whole.
 //!
-//! Until then its octets are in `.NAME.part`. Of a file with several blocks, `.NAME.part.blocks` tells which have
-//! arrived ([`sidecar`](super::sidecar)), so that a later transfer goes on there.
+//! Until then its octets are in a part ([`parts`](crate::tree::parts)). Of a file with several blocks, a sidecar tells
+//! which have arrived ([`sidecar`](super::sidecar)), so that a later transfer goes on there.
 
 use pinnace_stream::RangeSet;
 
@@ -10,6 +10,7 @@ use super::digest::{
 };
 use super::sidecar;
 use crate::error::{Code, FileError};
+use crate::tree::parts::{blocks_name, part_name};
 use crate::tree::{Directory, MoreAttributes, Target};
 use crate::wire::{Cheezburger, DIGEST, Headers};
 
@@ -157,6 +158,9 @@ impl IncomingFile {
         if size > BLOCK {
             file.blocks =
                 Some(BlockLog::open(directory, name, &file.announced, known.map(|known| known.len))?);
+        } else if has_part(directory, name) {
+            // It was the part of a larger version.
+            remove_blocks(directory, name)?;
         }
         Ok(file)
     }
@@ -334,11 +338,8 @@ impl IncomingFile {
         }
         directory.rename(&part_name(&self.name), &self.name)?;
         if self.blocks.is_some() {
-            match directory.remove_file(&blocks_name(&self.name)) {
-                // The transfer before had given the file its name, and then removed the record that this one uses.
-                Err(error) if error.code == Code::NotFound => {}
-                outcome => outcome?,
-            }
+            // The transfer before may have given the file its name, and then removed the record that this one uses.
+            remove_blocks(directory, &self.name)?;
         }
         if sync {
             directory.sync()?;
@@ -376,20 +377,11 @@ pub fn has_part(directory: &dyn Directory, name: &[u8]) -> bool {
     directory.attributes(&blocks_name(name)).is_ok()
 }
 
-/// The name of a file's part, beside it.
-pub fn part_name(name: &[u8]) -> Vec<u8> {
-    beside(name, b".part")
-}
-
-fn blocks_name(name: &[u8]) -> Vec<u8> {
-    beside(name, b".part.blocks")
-}
-
-fn beside(name: &[u8], suffix: &[u8]) -> Vec<u8> {
-    let beside = [b".", name, suffix].concat();
-    match beside.len() <= 255 {
-        true => beside,
-        false => [b".", blake3::hash(name).to_hex().as_bytes(), suffix].concat(),
+/// Removes the sidecar of a file's part, if there is one.
+pub fn remove_blocks(directory: &dyn Directory, name: &[u8]) -> Result<(), FileError> {
+    match directory.remove_file(&blocks_name(name)) {
+        Err(error) if error.code == Code::NotFound => Ok(()),
+        outcome => outcome,
     }
 }
 
@@ -439,7 +431,8 @@ mod tests {
     fn a_finished_file_is_not_taken_for_its_part() {
         let dir = tempfile::tempdir().unwrap();
         let lock = |races| {
-            std::fs::write(dir.path().join(".file.part"), "finished").unwrap();
+            let part = String::from_utf8(part_name(b"file")).unwrap();
+            std::fs::write(dir.path().join(part), "finished").unwrap();
             let directory = DiskFolder::open(dir.path()).unwrap().directory(&TreePath::default()).unwrap();
             lock_part(&Racing(directory, Cell::new(races)), &part_name(b"file")).unwrap()
         };

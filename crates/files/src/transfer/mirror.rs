@@ -2,17 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::selection::Filter;
+use super::selection::{Filter, Selection};
 use crate::error::{Code, FileError};
-use crate::rules::Deletion;
-use crate::tree::{Directory, Folder, Kind, TreePath, is_part};
+use crate::tree::parts::is_part;
+use crate::tree::{Directory, Folder, Kind, TreePath};
 
 /// Collects the names of the source, and removes the others.
+#[derive(Default)]
 pub struct Mirror {
-    deletion: Deletion,
     listing: Option<ListedNames>,
-    /// What was in the way of files and directories of this listing, and was removed.
-    cleared: u64,
 }
 
 /// A listing of a directory that is under way.
@@ -25,14 +23,9 @@ struct ListedNames {
 }
 
 impl Mirror {
-    pub fn new(deletion: Deletion) -> Mirror {
-        Mirror { deletion, listing: None, cleared: 0 }
-    }
-
     /// The source lists a directory.
     pub fn begin(&mut self, base: TreePath) {
         self.listing = Some(ListedNames { base, names: HashMap::new(), is_incomplete: false });
-        self.cleared = 0;
     }
 
     /// The source has a path.
@@ -56,17 +49,16 @@ impl Mirror {
     pub fn remove_unlisted(
         &mut self,
         folder: &dyn Folder,
-        filter: &Filter,
-        is_dry: bool,
+        selection: &Selection,
         mut removed: impl FnMut(&TreePath),
     ) -> Result<(), FileError> {
+        let (filter, rules) = (&selection.filter, &selection.rules);
         let refused = |code, text: &str| Err(FileError::new(code, format!("nothing was removed: {text}")));
         let Some(ListedNames { base, names, is_incomplete }) = self.listing.take() else { return Ok(()) };
         if is_incomplete {
             return refused(Code::Invalid, "the listing of the source is not complete");
         }
         let mut search = Search::new(filter, &names);
-        search.count = self.cleared;
         match folder.directory(&base) {
             Ok(directory) => search.find(&*directory, &base)?,
             // Something else has taken its place since.
@@ -74,44 +66,39 @@ impl Mirror {
             Err(error) => return Err(error),
         }
         let Search { unlisted, count, .. } = search;
-        if base.is_empty() && names.is_empty() && !unlisted.is_empty() && !self.deletion.force {
+        let is_forced = rules.deletion.is_some_and(|deletion| deletion.force);
+        if base.is_empty() && names.is_empty() && !unlisted.is_empty() && !is_forced {
             return refused(Code::Denied, "the source is empty");
         }
-        if let Some(most) = self.deletion.most.filter(|most| count > *most) {
-            let text =
-                format!("{count} files and directories are not at the source, and {most} may be removed");
-            return refused(Code::Limit, &text);
-        }
+        selection.count_removals(count)?;
         for path in unlisted {
-            if is_dry || remove(folder, filter, &path)? {
+            if rules.dry_run || remove_uncounted(folder, filter, &path)? {
                 removed(&path);
             }
         }
         Ok(())
     }
+}
 
-    /// Removes a directory where the source has something else, or the other way round. Errors: Denied, there are names
-    /// that the rules leave out; Limit, more would be removed than is allowed. Then it is left as it is.
-    pub fn clear(&mut self, folder: &dyn Folder, filter: &Filter, path: &TreePath) -> Result<(), FileError> {
-        let none = HashMap::new();
-        let mut search = Search::new(filter, &none);
-        search.count = self.cleared + 1;
-        if let Ok(directory) = folder.directory(path) {
-            search.find(&*directory, path)?;
-        }
-        if search.is_filtered || filter.excludes(path, true) {
-            return Err(FileError::new(
-                Code::Denied,
-                "what is in the way has names that the rules leave out",
-            ));
-        }
-        if let Some(most) = self.deletion.most.filter(|most| search.count > *most) {
-            let text = format!("what is in the way has too many names: {most} may be removed");
-            return Err(FileError::new(Code::Limit, text));
-        }
-        self.cleared = search.count;
-        remove(folder, filter, path).map(|_| ())
+/// Removes a directory where the source has something else, or the other way round. Errors: Denied, there are names
+/// that the rules leave out; Limit, more would be removed than is allowed. Then it is left as it is.
+pub fn clear(folder: &dyn Folder, selection: &Selection, path: &TreePath) -> Result<(), FileError> {
+    let (count, is_filtered) = count_below(folder, &selection.filter, path)?;
+    if is_filtered || selection.filter.excludes(path, true) {
+        return Err(FileError::new(Code::Denied, "what is in the way has names that the rules leave out"));
     }
+    selection.count_removals(count)?;
+    remove_uncounted(folder, &selection.filter, path).map(|_| ())
+}
+
+/// Counts a path and all below it that the rules do not leave out. True: there are names that they do.
+fn count_below(folder: &dyn Folder, filter: &Filter, path: &TreePath) -> Result<(u64, bool), FileError> {
+    let none = HashMap::new();
+    let mut search = Search::new(filter, &none);
+    if let Ok(directory) = folder.directory(path) {
+        search.find(&*directory, path)?;
+    }
+    Ok((search.count + 1, search.is_filtered))
 }
 
 /// A search for names that the source does not have.
@@ -171,8 +158,29 @@ fn is_gone(error: &FileError) -> bool {
     matches!(error.code, Code::NotFound | Code::NotPlain)
 }
 
-/// Removes a path with all below it, except names that the rules leave out. Returns true if the path is gone.
-pub fn remove(folder: &dyn Folder, filter: &Filter, path: &TreePath) -> Result<bool, FileError> {
+/// Removes a path with all below it, except names that the rules leave out. Returns true if the path is gone. In a dry
+/// run it stays, and the result is what it would be. Errors: Limit, more would be removed than is allowed; those of the
+/// file system.
+pub fn remove(folder: &dyn Folder, selection: &Selection, path: &TreePath) -> Result<bool, FileError> {
+    let filter = &selection.filter;
+    let kind = match folder.kind(path) {
+        Ok(kind) => kind,
+        Err(error) if error.code == Code::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    if filter.excludes(path, kind == Kind::Directory) {
+        return Ok(false);
+    }
+    let (count, is_filtered) = count_below(folder, filter, path)?;
+    // A directory that keeps names stays.
+    selection.count_removals(count - u64::from(is_filtered))?;
+    match selection.rules.dry_run {
+        true => Ok(!is_filtered),
+        false => remove_uncounted(folder, filter, path),
+    }
+}
+
+fn remove_uncounted(folder: &dyn Folder, filter: &Filter, path: &TreePath) -> Result<bool, FileError> {
     let Some((parent, name)) = path.split_last() else {
         return Err(FileError::new(Code::Denied, "the folder itself is not removed"));
     };

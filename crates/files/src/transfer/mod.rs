@@ -14,6 +14,7 @@
 //! | `arrivals` | the files of a request that arrive |
 //! | `place` | where these go |
 //! | `selection` | the rules, as they are applied: which names are left out, which files are replaced |
+//! | `old_parts` | removes the parts of transfers that ended early |
 //! | `mirror` | removes names that the source does not have |
 
 pub mod arrivals;
@@ -25,6 +26,7 @@ pub mod hard_links;
 pub mod holes;
 pub mod incoming;
 pub mod mirror;
+mod old_parts;
 pub mod outgoing;
 pub mod pack;
 pub mod place;

@@ -3,30 +3,33 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use super::digest::{Digest, digest_of};
 use super::hard_links::{HardLinks, LaterName};
-use super::incoming::{in_use, lock_part, part_name};
+use super::incoming::{in_use, lock_part, remove_blocks};
 use super::mirror::{self, Mirror};
+use super::old_parts::remove_old_parts;
 use super::selection::Selection;
 use crate::error::{Code, FileError};
 use crate::rules::Rules;
 use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
-use crate::tree::{Attributes, Directory, Folder, Kind, TreePath, is_part};
+use crate::tree::parts::part_name;
+use crate::tree::{Attributes, Directory, Folder, Kind, TreePath};
 use crate::wire::Entry;
 
 /// Where files go.
 pub enum Place {
-    /// A path below a folder. If it is a directory, a file goes into it, and the content of a tree too.
-    At { folder: Arc<dyn Folder>, path: TreePath },
+    /// A path below a folder. If it is a directory, a file goes into it, and the content of a tree too. `is_directory`:
+    /// it is one, or becomes one.
+    At { folder: Arc<dyn Folder>, path: TreePath, is_directory: bool },
     /// Nowhere, once they are verified.
     Discarded,
 }
 
 impl Place {
-    /// A path of this host, which itself may lead over links. Error: its directory cannot be opened.
+    /// A path of this host, which itself may lead over links; with a slash at its end, a directory. Error: its parent
+    /// cannot be opened.
     pub fn of_path(to: &Path) -> Result<Place, FileError> {
         let name = to.file_name().filter(|_| !to.is_dir());
         let (directory, path) = match name {
@@ -38,27 +41,38 @@ impl Place {
         };
         // The report names the virtual path; what is missing is here.
         let here = |error: FileError| FileError::new(error.code, format!("{}: {error}", directory.display()));
-        Ok(Place::At { folder: Arc::new(DiskFolder::open(directory).map_err(here)?), path })
+        let is_directory = to.as_os_str().as_bytes().ends_with(b"/");
+        Ok(Place::At { folder: Arc::new(DiskFolder::open(directory).map_err(here)?), path, is_directory })
     }
 
     /// The same place by the rules of a transfer.
     pub fn by(self, rules: &Rules) -> Place {
         match self {
-            Place::At { folder, path } if rules.sparse => {
-                Place::At { folder: folder.with_holes().unwrap_or(folder), path }
+            Place::At { folder, path, is_directory } if rules.sparse => {
+                Place::At { folder: folder.with_holes().unwrap_or(folder), path, is_directory }
             }
             place => place,
         }
     }
 
+    /// A file is to come: makes the directory that it goes into, if that is chosen and missing.
+    pub(super) fn prepare(&self) -> Result<(), FileError> {
+        match self {
+            Place::At { folder, path, is_directory: true } => make_directory(&**folder, path),
+            _ => Ok(()),
+        }
+    }
+
     /// The directory and name for a file whose name at the sender is `own`.
     pub(super) fn of_file(&self, own: &[u8]) -> Result<(Box<dyn Directory>, Vec<u8>), FileError> {
-        let Place::At { folder, path } = self else { return Ok((Box::new(Discard), own.to_vec())) };
+        let Place::At { folder, path, is_directory } = self else {
+            return Ok((Box::new(Discard), own.to_vec()));
+        };
         let Some((parent, name)) = path.split_last() else {
             return in_directory(folder.directory(path)?, own);
         };
         let directory = folder.directory(&parent)?;
-        match directory.attributes(name).is_ok_and(|known| known.kind == Kind::Directory) {
+        match *is_directory || directory.attributes(name).is_ok_and(|known| known.kind == Kind::Directory) {
             true => in_directory(directory.directory(name)?, own),
             false => Ok((directory, name.to_vec())),
         }
@@ -66,7 +80,7 @@ impl Place {
 
     /// The folder for a tree, which is created if needed. `own`: the name of the tree, if it goes below the place.
     pub fn of_tree(&self, own: Option<&[u8]>, creates: bool) -> Result<Box<dyn Folder>, FileError> {
-        let Place::At { folder, path } = self else { return Ok(Box::new(Discard)) };
+        let Place::At { folder, path, .. } = self else { return Ok(Box::new(Discard)) };
         let below = own.map(|own| path.join(own)).transpose()?;
         for path in [Some(path), below.as_ref()].into_iter().flatten().filter(|_| creates) {
             make_directory(&**folder, path)?;
@@ -128,6 +142,8 @@ pub struct TreeTarget {
     /// Directories, whose attributes are set in the end.
     directories: Vec<(TreePath, i64, u32)>,
     links: HardLinks,
+    /// The last directory of the source that was left out. If it cannot be read, that is told next.
+    left_out: Option<TreePath>,
 }
 
 /// What an entry of the source means here.
@@ -143,7 +159,7 @@ pub enum Placed {
 
 impl TreeTarget {
     pub fn new(folder: Box<dyn Folder>, selection: Arc<Selection>) -> TreeTarget {
-        let mirror = selection.rules.deletion.map(Mirror::new);
+        let mirror = selection.rules.deletion.map(|_| Mirror::default());
         TreeTarget {
             folder,
             selection,
@@ -151,6 +167,7 @@ impl TreeTarget {
             last: None,
             directories: Vec::new(),
             links: HardLinks::default(),
+            left_out: None,
         }
     }
 
@@ -175,6 +192,7 @@ impl TreeTarget {
     pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<Placed, FileError> {
         let (path, selection) = (TreePath::parse(entry.name)?, self.selection.clone());
         if self.selection.filter.excludes(&path, entry.kind == Kind::Directory) {
+            self.left_out = (entry.kind == Kind::Directory).then_some(path);
             return Ok(Placed::Same);
         }
         if let Some(mirror) = &mut self.mirror {
@@ -260,6 +278,7 @@ impl TreeTarget {
                 if !is_same {
                     directory.make_link(name, entry.target)?;
                 }
+                directory.set_link_time(name, entry.mtime_ns)?;
                 if let Some(more) = more {
                     directory.set_more(name, &more)?;
                 }
@@ -282,8 +301,8 @@ impl TreeTarget {
     /// Removes a directory where the source has something else, or the other way round.
     fn make_way(&mut self, path: &TreePath) -> Result<(), FileError> {
         self.last = None;
-        match &mut self.mirror {
-            Some(mirror) => mirror.clear(&*self.folder, &self.selection.filter, path),
+        match self.mirror {
+            Some(_) => mirror::clear(&*self.folder, &self.selection, path),
             None => Err(FileError::new(
                 Code::Denied,
                 "a directory is in the way of a file, or a file in that of a directory",
@@ -311,6 +330,8 @@ impl TreeTarget {
             _ => {
                 let target = lock_part(directory, &part)?.ok_or_else(in_use)?;
                 target.set_len(0)?;
+                // It was the part of a larger version.
+                remove_blocks(directory, name)?;
                 target
             }
         };
@@ -336,8 +357,9 @@ impl TreeTarget {
 
     /// A path of the source failed, perhaps before it was listed. Returns true if it is left out here.
     pub fn miss(&mut self, path: &TreePath, code: Code) -> bool {
-        // The path may be a file, so a pattern of directories is not enough. The empty one is the whole transfer.
-        let is_left_out = !path.is_empty() && self.selection.filter.excludes(path, false);
+        // If it was not listed as a directory, it may be a file. The empty path is the whole transfer.
+        let is_directory = self.left_out.as_ref() == Some(path);
+        let is_left_out = !path.is_empty() && self.selection.filter.excludes(path, is_directory);
         // What is neither a file, nor a directory, nor a link has nothing below it.
         let is_special = code == Code::NotPlain && self.folder.directory(path).is_err();
         if let Some(mirror) = &mut self.mirror {
@@ -364,10 +386,7 @@ impl TreeTarget {
     pub fn end_listing(&mut self, removed: impl FnMut(&TreePath)) -> Result<(), FileError> {
         self.last = None;
         match &mut self.mirror {
-            Some(mirror) => {
-                let Selection { filter, rules, .. } = &*self.selection;
-                mirror.remove_unlisted(&*self.folder, filter, rules.dry_run, removed)
-            }
+            Some(mirror) => mirror.remove_unlisted(&*self.folder, &self.selection, removed),
             None => Ok(()),
         }
     }
@@ -376,7 +395,7 @@ impl TreeTarget {
     pub fn remove(&mut self, path: &TreePath) -> Result<bool, FileError> {
         self.last = None;
         match self.mirror {
-            Some(_) => mirror::remove(&*self.folder, &self.selection.filter, path),
+            Some(_) => mirror::remove(&*self.folder, &self.selection, path),
             None => Ok(false),
         }
     }
@@ -389,11 +408,14 @@ impl TreeTarget {
         if self.mirror.is_none() || filter.excludes(from, false) || filter.excludes(to, false) {
             return Ok(false);
         }
+        if self.selection.rules.dry_run {
+            return Ok(false);
+        }
         match self.folder.rename(from, to) {
             Ok(()) => Ok(true),
             Err(error) if error.code == Code::NotFound => Ok(false),
             // What is in the way differs from what the source has there.
-            Err(_) => mirror::remove(&*self.folder, filter, from).map(|_| false),
+            Err(_) => mirror::remove(&*self.folder, &self.selection, from).map(|_| false),
         }
     }
 
@@ -455,25 +477,6 @@ impl TreeTarget {
             {
                 report(&path, error);
             }
-        }
-    }
-}
-
-/// Removes what transfers have left long ago in a directory. What cannot be removed stays.
-fn remove_old_parts(directory: &dyn Directory, age: Duration) {
-    let Some(limit) = SystemTime::now().checked_sub(age) else { return };
-    let Ok(limit) = limit.duration_since(SystemTime::UNIX_EPOCH) else { return };
-    let Ok(names) = directory.names() else { return };
-    for name in names.map_while(Result::ok).filter(|name| is_part(name)) {
-        let is_old = |known: Attributes| i128::from(known.mtime_ns) < limit.as_nanos() as i128;
-        if !directory.attributes(&name).is_ok_and(is_old) {
-            continue;
-        }
-        // A part that a transfer writes is not old, whatever the clocks say. The lock is held until it is removed.
-        let part = name.strip_suffix(b".blocks").unwrap_or(&name);
-        let lock = directory.attributes(part).map(|_| lock_part(directory, part));
-        if !matches!(lock, Ok(Ok(None))) {
-            let _ = directory.remove_file(&name);
         }
     }
 }

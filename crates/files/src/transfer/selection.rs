@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -18,6 +19,8 @@ pub struct Selection {
     pub filter: Filter,
     /// Parts that have not been written for so long are removed.
     pub part_age: Duration,
+    /// Files and directories that the transfer has removed so far.
+    removed: AtomicU64,
 }
 
 /// How long the parts of transfers that ended early are kept, if the program does not choose.
@@ -26,7 +29,27 @@ pub const PART_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 impl Selection {
     /// Error: Invalid, a pattern is malformed.
     pub fn new(rules: Rules, part_age: Duration) -> Result<Selection, FileError> {
-        Ok(Selection { filter: Filter::new(&rules.filter)?, rules, part_age })
+        Ok(Selection { filter: Filter::new(&rules.filter)?, rules, part_age, removed: AtomicU64::new(0) })
+    }
+
+    /// Counts files and directories that are removed next. Error: Limit, the transfer may not remove so many more; then
+    /// none is counted.
+    pub fn count_removals(&self, count: u64) -> Result<(), FileError> {
+        let removed = self.removed.load(Ordering::Relaxed);
+        if let Some(most) = self.rules.deletion.and_then(|deletion| deletion.most)
+            && removed.saturating_add(count) > most
+        {
+            let left = most.saturating_sub(removed);
+            let text = format!(
+                "nothing was removed: {count} files and directories are not at the source, and {left} may be removed"
+            );
+            return Err(FileError::new(Code::Limit, text));
+        }
+        if !self.rules.dry_run {
+            // One thread at a time has the transfer.
+            self.removed.store(removed + count, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Returns true if the source's file replaces the one here. `own_digest` computes the digest of that one; it is
@@ -92,6 +115,9 @@ impl Filter {
                 let text = format!("the pattern {}: {}", pattern.text, error.kind());
                 FileError::new(Code::Invalid, text)
             };
+            if text.is_empty() {
+                return Err(FileError::new(Code::Invalid, "an empty pattern"));
+            }
             if pattern.text.contains('\0') {
                 return Err(FileError::new(Code::Invalid, "a pattern with an octet 0"));
             }
@@ -166,7 +192,9 @@ mod tests {
         ] {
             assert_eq!(excluded(patterns, path), expected, "{patterns:?} {path}");
         }
-        assert!(Filter::new(&[Pattern::exclude("[")]).is_err());
+        for invalid in ["[", "", "/"] {
+            assert!(Filter::new(&[Pattern::exclude(invalid)]).is_err(), "{invalid:?}");
+        }
         let not_utf8 = TreePath::parse(b"\xff.o").unwrap();
         assert!(Filter::new(&[Pattern::exclude("*.o")]).unwrap().excludes(&not_utf8, false));
     }

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::holes::{self, Zeros};
 use super::more::{self, MoreAttributes};
+use super::parts::link_name;
 use super::watch::InotifyWatch;
 use super::{Attributes, Directory, Folder, Hint, Kind, Names, Source, Tag, Target, TreePath, Watch};
 use crate::error::{Code, FileError};
@@ -46,6 +47,10 @@ impl DiskFolder {
 
 impl Folder for DiskFolder {
     fn directory(&self, path: &TreePath) -> Result<Box<dyn Directory>, FileError> {
+        // A directory that was removed can still be opened by its descriptor, and is empty.
+        if path.is_empty() && fs::fstat(&self.root)?.st_nlink == 0 {
+            return Err(Errno::NOENT.into());
+        }
         let path = if path.is_empty() { b"." } else { path.as_bytes() };
         Ok(Box::new(DiskDirectory(open_beneath(self.root.as_fd(), path, DIRECTORY)?, self.zeros)))
     }
@@ -57,17 +62,16 @@ impl Folder for DiskFolder {
 
     fn link(&self, file: &TreePath, to: &TreePath) -> Result<(), FileError> {
         let ((from, name), (to, new_name)) = (self.parent(file)?, self.parent(to)?);
-        // A name of its own: a transfer may be writing the part of `new_name`.
-        let link = format!(".{}.link.part", blake3::hash(new_name).to_hex());
-        let make = || fs::linkat(&from, name, &to, &link, AtFlags::empty());
+        let link = link_name(new_name);
+        let make = || fs::linkat(&from, name, &to, &link[..], AtFlags::empty());
         match make() {
             Err(Errno::EXIST) => {
-                fs::unlinkat(&to, &link, AtFlags::empty())?;
+                fs::unlinkat(&to, &link[..], AtFlags::empty())?;
                 make()?;
             }
             outcome => outcome?,
         }
-        Ok(fs::renameat(&to, &link, &to, new_name)?)
+        Ok(fs::renameat(&to, &link[..], &to, new_name)?)
     }
 
     fn with_holes(&self) -> Option<Arc<dyn Folder>> {
@@ -212,6 +216,14 @@ impl Directory for DiskDirectory {
         }
     }
 
+    fn set_link_time(&self, name: &[u8], mtime_ns: i64) -> Result<(), FileError> {
+        match fs::utimensat(&self.0, name, &modified_at(mtime_ns), AtFlags::SYMLINK_NOFOLLOW) {
+            // The file system keeps no time of links.
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            outcome => Ok(outcome?),
+        }
+    }
+
     fn create(&self, name: &[u8]) -> Result<Box<dyn Target>, FileError> {
         let flags = OFlags::RDWR
             | OFlags::CREATE
@@ -255,6 +267,16 @@ impl Directory for DiskDirectory {
     fn sync(&self) -> Result<(), FileError> {
         Ok(fs::fsync(&self.0)?)
     }
+}
+
+/// A time of modification, with the time of access as it is.
+fn modified_at(mtime_ns: i64) -> Timestamps {
+    let last_access = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT as _ };
+    let last_modification = Timespec {
+        tv_sec: mtime_ns.div_euclid(1_000_000_000) as _,
+        tv_nsec: mtime_ns.rem_euclid(1_000_000_000) as _,
+    };
+    Timestamps { last_access, last_modification }
 }
 
 /// Writes octets at an offset.
@@ -349,12 +371,7 @@ impl Target for DiskFile {
 
     fn set_attributes(&self, mtime_ns: i64, mode: u32) -> Result<(), FileError> {
         fs::fchmod(&self.0, Mode::from_raw_mode(mode & 0o7777))?;
-        let omit = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT as _ };
-        let modified = Timespec {
-            tv_sec: mtime_ns.div_euclid(1_000_000_000) as _,
-            tv_nsec: mtime_ns.rem_euclid(1_000_000_000) as _,
-        };
-        Ok(fs::futimens(&self.0, &Timestamps { last_access: omit, last_modification: modified })?)
+        Ok(fs::futimens(&self.0, &modified_at(mtime_ns))?)
     }
 
     fn set_more(&self, more: &MoreAttributes) -> Result<(), FileError> {

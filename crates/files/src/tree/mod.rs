@@ -6,6 +6,7 @@ pub mod discard;
 pub mod disk;
 mod holes;
 mod more;
+pub mod parts;
 mod path;
 pub mod single;
 pub mod spool;
@@ -74,6 +75,11 @@ pub trait Directory: Send {
     /// Makes a symbolic link; one of the same name is replaced.
     fn make_link(&self, _name: &[u8], _target: &[u8]) -> Result<(), FileError> {
         read_only()
+    }
+
+    /// Sets the time of a symbolic link, where links have one.
+    fn set_link_time(&self, _name: &[u8], _mtime_ns: i64) -> Result<(), FileError> {
+        Ok(())
     }
 
     /// Opens a file for reading and writing, and creates it if needed.
@@ -235,9 +241,4 @@ pub enum Hint {
 pub trait Watch: Send {
     /// Returns when a new directory, with all below it, is watched too.
     fn cover(&mut self, directory: &TreePath) -> Result<(), FileError>;
-}
-
-/// Returns true for the names of parts: files that a transfer writes.
-pub fn is_part(name: &[u8]) -> bool {
-    name.starts_with(b".") && (name.ends_with(b".part") || name.ends_with(b".part.blocks"))
 }
