@@ -112,6 +112,8 @@ impl Requester {
         self.paced.iter_mut().for_each(|(_, waiting)| *waiting = 0);
         self.requests.clear();
         self.waiting.clear();
+        // Credit that was to be granted on the connection before is void.
+        self.frames.clear();
         let numbers: Vec<u64> = self.operations.keys().copied().collect();
         for number in numbers {
             let mut asks = Asks::default();
