@@ -288,7 +288,7 @@ fn row_15_the_end_of_a_file_is_told_with_its_digest() {
     }
 }
 
-/// For the last part of a file the server reads all of it, for the digest.
+/// For the last part of a file the server reads all of it, for the digest; and for a listing with digests.
 #[test]
 fn row_14_a_large_file_that_is_read_holds_up_no_other() {
     let (dir, server) = served(MIB);
@@ -296,10 +296,16 @@ fn row_14_a_large_file_that_is_read_holds_up_no_other() {
     File::create(dir.path().join("large")).unwrap().set_len(len).unwrap();
     // More than the server has workers.
     let raws: Vec<Raw> = (0..8).map(|_| Raw::new(&server)).collect();
-    for raw in &raws {
+    for (number, raw) in raws.iter().enumerate() {
         raw.nom(16_384);
-        raw.ask(Request { ranges: vec![(len - 1, len)], ..Request::new(0, Mode::Fetch, b"/data/large") });
-        assert_eq!(raw.next().unwrap().headers.form, Form::Begin);
+        let (mode, ranges) = match number % 2 {
+            0 => (Mode::Fetch, vec![(len - 1, len)]),
+            _ => (Mode::List, Vec::new()),
+        };
+        raw.ask(Request { ranges, digests: true, ..Request::new(0, mode, b"/data/large") });
+        if mode == Mode::Fetch {
+            assert_eq!(raw.next().unwrap().headers.form, Form::Begin);
+        }
     }
     let report = connect(&server).get("/data/file", &dir.path().join("copy")).wait().unwrap();
     assert_eq!((report.files, report.failed), (1, vec![]));

@@ -6,6 +6,7 @@ use super::changes::{PathChange, Subscription, Told};
 use super::details::{Details, SharedFiles};
 use super::walk::{Found, Walk, put};
 use crate::error::{Code, FileError};
+use crate::transfer::digest::digest_of;
 use crate::tree::parts::is_part;
 use crate::tree::{Folder, Kind, TreePath};
 
@@ -46,6 +47,13 @@ impl Follow {
     pub fn new(folder: Arc<dyn Folder>, subscription: Arc<Subscription>, details: Details) -> Follow {
         let listing = DirectoryListing::ToBegin(subscription.base().clone());
         Follow { folder, subscription, details, listing, moved: Vec::new() }
+    }
+
+    /// The next step begins: digests may be computed.
+    pub fn begin_step(&mut self) {
+        if let DirectoryListing::UnderWay(_, Some(walk)) = &mut self.listing {
+            walk.begin_step();
+        }
     }
 
     /// What to tell next; an entry is appended.
@@ -146,8 +154,12 @@ impl Follow {
     fn put(&mut self, path: &TreePath, name: &[u8], into: &mut Vec<u8>) -> Result<(), FileError> {
         let Some((parent, last)) = path.split_last() else { return Ok(()) };
         let directory = self.folder.directory(&parent)?;
-        if put(into, &*directory, (last, name), self.details, &mut SharedFiles::default())? == Kind::Directory
-        {
+        let digest = match self.details.digests && directory.attributes(last)?.kind == Kind::File {
+            true => Some(digest_of(&*directory.open(last)?.0)?),
+            false => None,
+        };
+        let (names, shared) = ((last, name), &mut SharedFiles::default());
+        if put(into, &*directory, names, self.details, shared, digest)? == Kind::Directory {
             self.listing = DirectoryListing::ToBegin(path.clone());
         }
         Ok(())

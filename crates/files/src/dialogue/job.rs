@@ -69,7 +69,7 @@ impl Job {
             Mode::Follow => Work::Follow(Box::new(follow(mount, base, details, wake)?)),
             Mode::List => Work::List(Some(match base.split_last() {
                 Some((parent, name)) if folder.kind(&base)? != Kind::Directory => {
-                    Walk::of_one(&*folder.directory(&parent)?, name, details)?
+                    Walk::of_one(folder.directory(&parent)?, name, details)
                 }
                 _ => Walk::new(folder.directory(&base)?, b"", details)?,
             })),
@@ -160,6 +160,12 @@ impl Job {
         }
         let mut frame = self.begin_entries(sequence, Form::List);
         let (head, most) = (frame.len(), left.min(self.chunk) as usize);
+        match &mut self.work {
+            Work::List(walk) => walk.iter_mut().for_each(Walk::begin_step),
+            Work::Follow(follow) => follow.begin_step(),
+            Work::Files(_) => return Step::NoCredit,
+        }
+        let mut is_working = false;
         // The last entry may exceed the credit.
         while frame.len() - head < most {
             let told = match &mut self.work {
@@ -179,6 +185,7 @@ impl Job {
                 self.files += 1;
                 continue;
             }
+            is_working = matches!(told, Followed::Found(Found::Working));
             self.next = self.frame_of(told);
             break;
         }
@@ -188,6 +195,7 @@ impl Job {
                 finish_entries(frame, head)
             }
             (false, Some(next), _) => Step::Told(next),
+            (false, None, _) if is_working => Step::Working,
             (false, None, Work::Follow(_)) => Step::Nothing,
             (false, None, _) => self.end(),
         }
@@ -198,7 +206,7 @@ impl Job {
         let path = |name: &[u8]| filename_of(&self.path, name);
         let request = Some(self.request);
         Some(match told {
-            Followed::Found(Found::Entry | Found::Nothing) => return None,
+            Followed::Found(Found::Entry | Found::Working | Found::Nothing) => return None,
             Followed::Found(Found::Failed(name, error)) => failure(self.request, &path(&name), &error),
             Followed::Begin(name) => directory_begins(self.request, &path(&name)),
             Followed::Listed(name) => {

@@ -304,7 +304,7 @@ impl Preparation {
         let mut entry = Vec::new();
         match walk.next(&mut entry) {
             Found::Nothing => return false,
-            Found::Failed(..) => return true,
+            Found::Failed(..) | Found::Working => return true,
             Found::Entry => {}
         }
         let path = match Entries::of_list(&entry).next() {

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use super::details::{Details, SharedFiles};
 use crate::error::{Code, FileError};
-use crate::transfer::digest::digest_of;
+use crate::transfer::digest::{Digest, FileHashing};
 use crate::tree::parts::is_part;
-use crate::tree::{DEPTH_MAX, Directory, Folder, Kind, Names, TreePath};
+use crate::tree::{DEPTH_MAX, Directory, Folder, Kind, Names, Source, TreePath};
 use crate::wire::{Entry, Extra, HardLink, put_entry, put_entry_with_extra};
 
 /// A walk that is under way.
@@ -19,7 +19,22 @@ pub struct Walk {
     ready: VecDeque<Vec<u8>>,
     details: Details,
     shared: SharedFiles,
+    /// The names in the directories have no names for the client: the path of the request is none.
+    is_one: bool,
+    hashing: Option<Box<HashedFile>>,
+    /// The octets that may be hashed in this step.
+    left: u64,
 }
+
+/// A file whose digest is computed, by its name in the current directory.
+struct HashedFile {
+    name: Vec<u8>,
+    source: Box<dyn Source>,
+    hashing: FileHashing,
+}
+
+/// The most octets that are hashed in one step.
+const STEP: u64 = 4 << 20;
 
 struct Level {
     directory: Box<dyn Directory>,
@@ -33,6 +48,8 @@ pub enum Found {
     Entry,
     /// A name that cannot be listed, and why.
     Failed(Vec<u8>, FileError),
+    /// Nothing in this step: digests take time.
+    Working,
     /// Nothing more.
     Nothing,
 }
@@ -42,21 +59,19 @@ impl Walk {
     pub fn new(directory: Box<dyn Directory>, name: &[u8], details: Details) -> Result<Walk, FileError> {
         let names = directory.names()?;
         let stack = vec![Level { directory, names, name_len: name.len() }];
-        Ok(Walk {
-            stack,
-            name: name.to_vec(),
-            ready: VecDeque::new(),
-            details,
-            shared: SharedFiles::default(),
-        })
+        Ok(Walk { stack, name: name.to_vec(), ..Walk::of_nothing(details) })
+    }
+
+    fn of_nothing(details: Details) -> Walk {
+        let (stack, name, ready, shared, is_one, hashing, left) = Default::default();
+        Walk { stack, name, ready, details, shared, is_one, hashing, left }
     }
 
     /// Lists a path that is no directory, by an entry without a name. `directory`: the one that has it.
-    pub fn of_one(directory: &dyn Directory, name: &[u8], details: Details) -> Result<Walk, FileError> {
-        let mut entry = Vec::new();
-        let mut shared = SharedFiles::default();
-        put(&mut entry, directory, (name, b""), details, &mut shared)?;
-        Ok(Walk { stack: Vec::new(), name: Vec::new(), ready: VecDeque::from([entry]), details, shared })
+    pub fn of_one(directory: Box<dyn Directory>, name: &[u8], details: Details) -> Walk {
+        let names = Box::new(std::iter::once(Ok(name.to_vec())));
+        let stack = vec![Level { directory, names, name_len: 0 }];
+        Walk { stack, is_one: true, ..Walk::of_nothing(details) }
     }
 
     /// Lists names, and nothing below them: each with its path in a folder.
@@ -67,7 +82,7 @@ impl Walk {
             let mut entry = Vec::new();
             match path.split_last() {
                 Some((parent, name)) => {
-                    put(&mut entry, &*folder.directory(&parent)?, (name, shown), details, &mut shared)?;
+                    put(&mut entry, &*folder.directory(&parent)?, (name, shown), details, &mut shared, None)?;
                 }
                 None => {
                     let (kind, name, mode) = (Kind::Directory, &shown[..], 0o755);
@@ -78,7 +93,7 @@ impl Walk {
             }
             ready.push_back(entry);
         }
-        Ok(Walk { stack: Vec::new(), name: Vec::new(), ready, details, shared })
+        Ok(Walk { ready, shared, ..Walk::of_nothing(details) })
     }
 
     /// Appends the next entry.
@@ -87,8 +102,10 @@ impl Walk {
             into.extend_from_slice(&entry);
             return Found::Entry;
         }
-        let depth = self.stack.len();
         loop {
+            if let Some(file) = self.hashing.take() {
+                return self.hash(file, into);
+            }
             let Some(level) = self.stack.last_mut() else { return Found::Nothing };
             self.name.truncate(level.name_len);
             match level.names.next() {
@@ -102,23 +119,53 @@ impl Walk {
                     if !self.name.is_empty() {
                         self.name.push(b'/');
                     }
-                    self.name.extend_from_slice(&name);
-                    return match self.add(&name, depth, into) {
-                        Ok(()) => Found::Entry,
+                    self.name.extend_from_slice(if self.is_one { b"" } else { &name });
+                    match self.begin(&name, into) {
+                        Ok(true) => return Found::Entry,
+                        Ok(false) => {}
                         // It was removed since it was read.
-                        Err(error) if error.code == Code::NotFound => continue,
-                        Err(error) => Found::Failed(self.name.clone(), error),
-                    };
+                        Err(error) if error.code == Code::NotFound => {}
+                        Err(error) => return Found::Failed(self.name.clone(), error),
+                    }
                 }
             }
         }
     }
 
-    fn add(&mut self, name: &[u8], depth: usize, into: &mut Vec<u8>) -> Result<(), FileError> {
+    /// The next step begins: digests may be computed.
+    pub fn begin_step(&mut self) {
+        self.left = STEP;
+    }
+
+    /// Adds the entry of a name, or begins to compute its digest. False: the digest is needed first.
+    fn begin(&mut self, name: &[u8], into: &mut Vec<u8>) -> Result<bool, FileError> {
+        let Some(level) = self.stack.last() else { return Ok(false) };
+        if self.details.digests && level.directory.attributes(name)?.kind == Kind::File {
+            let (source, name, hashing) =
+                (level.directory.open(name)?.0, name.to_vec(), FileHashing::default());
+            self.hashing = Some(Box::new(HashedFile { name, source, hashing }));
+            return Ok(false);
+        }
+        self.add(name, None, into).map(|()| true)
+    }
+
+    fn hash(&mut self, mut file: Box<HashedFile>, into: &mut Vec<u8>) -> Found {
+        let added = match file.hashing.step(&*file.source, &mut self.left) {
+            Ok(Some(digest)) => self.add(&file.name, Some(digest), into),
+            Ok(None) => {
+                self.hashing = Some(file);
+                return Found::Working;
+            }
+            Err(error) => Err(error),
+        };
+        added.map_or_else(|error| Found::Failed(self.name.clone(), error), |()| Found::Entry)
+    }
+
+    fn add(&mut self, name: &[u8], digest: Option<Digest>, into: &mut Vec<u8>) -> Result<(), FileError> {
         let Some(level) = self.stack.last() else { return Ok(()) };
-        let kind = put(into, &*level.directory, (name, &self.name), self.details, &mut self.shared)?;
-        if kind == Kind::Directory {
-            if depth >= DEPTH_MAX {
+        let (names, details) = ((name, &self.name[..]), self.details);
+        if put(into, &*level.directory, names, details, &mut self.shared, digest)? == Kind::Directory {
+            if self.stack.len() >= DEPTH_MAX {
                 return Err(FileError::new(Code::Limit, "more than 256 directories deep"));
             }
             let directory = level.directory.directory(name)?;
@@ -129,18 +176,20 @@ impl Walk {
     }
 }
 
-/// Appends the entry of a name in a directory, which the client knows as `shown`.
+/// Appends the entry of a name in a directory, which the client knows as `shown`. `digest`: of a file, if the entry is
+/// to have it.
 pub fn put(
     into: &mut Vec<u8>,
     directory: &dyn Directory,
     (name, shown): (&[u8], &[u8]),
     details: Details,
     shared: &mut SharedFiles,
+    digest: Option<Digest>,
 ) -> Result<Kind, FileError> {
     let attributes = directory.attributes(name)?;
-    let target = match attributes.kind {
-        Kind::Link => directory.read_link(name)?,
-        Kind::File if details.digests => digest_of(&*directory.open(name)?.0)?.to_vec(),
+    let target = match (attributes.kind, digest) {
+        (Kind::Link, _) => directory.read_link(name)?,
+        (Kind::File, Some(digest)) => digest.to_vec(),
         _ => Vec::new(),
     };
     let more = details.more_of(&attributes, || directory.xattrs(name))?;

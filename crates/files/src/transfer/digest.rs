@@ -63,14 +63,36 @@ pub fn block_value(block: u64, octets: &[u8]) -> Value {
 
 /// Reads a file and computes its digest.
 pub fn digest_of(source: &dyn Source) -> Result<Digest, FileError> {
-    let (mut hasher, mut octets, mut offset) = (Hasher::new(), vec![0; BLOCK as usize], 0);
+    let mut hashing = FileHashing::default();
     loop {
-        let read = source.read(offset, &mut octets)?;
-        hasher.update(&octets[..read]);
-        offset += read as u64;
-        if read < octets.len() {
-            return Ok(*hasher.finalize().as_bytes());
+        let mut most = u64::MAX;
+        if let Some(digest) = hashing.step(source, &mut most)? {
+            return Ok(digest);
         }
+    }
+}
+
+/// A file whose digest is computed in steps.
+#[derive(Default)]
+pub struct FileHashing {
+    hasher: Hasher,
+    offset: u64,
+}
+
+impl FileHashing {
+    /// Reads about `most` octets, and takes those from it. Returns the digest at the end of the file.
+    pub fn step(&mut self, source: &dyn Source, most: &mut u64) -> Result<Option<Digest>, FileError> {
+        let mut octets = vec![0; PIECE];
+        while *most > 0 {
+            let read = source.read(self.offset, &mut octets)?;
+            self.hasher.update(&octets[..read]);
+            self.offset += read as u64;
+            *most = most.saturating_sub(read as u64);
+            if read < octets.len() {
+                return Ok(Some(*self.hasher.finalize().as_bytes()));
+            }
+        }
+        Ok(None)
     }
 }
 
