@@ -67,6 +67,25 @@ fn a_group_that_stays_wrong_fails_the_file() {
     assert!(!to.path().join("file").exists());
 }
 
+/// Octets of another content, after those that were verified: a part of a group, and a whole one with its value.
+#[test]
+fn verified_octets_are_not_overwritten() {
+    for len in [100, GROUP as usize] {
+        let to = tempfile::tempdir().unwrap();
+        let report = get(&to.path().join("file"), move |fake| {
+            let (request, whole, other) = (fake.next_request().unwrap(), content(3), vec![7; len]);
+            fake.begin(&request, Kind::File, whole.len() as u64);
+            fake.reply(&request, data(&whole), 0, false, &whole);
+            let value = group_value(0, &other, whole.len() as u64).to_vec();
+            let groups = if len == GROUP as usize { value } else { Vec::new() };
+            fake.reply(&request, Headers { groups, ..data(&whole) }, 0, true, &other);
+            fake.end(&request);
+        });
+        assert_eq!(report.unwrap().files, 1);
+        assert!(fs::read(to.path().join("file")).unwrap() == content(3), "{len} octets");
+    }
+}
+
 #[test]
 fn another_digest_than_the_content_s_fails_the_file() {
     let to = tempfile::tempdir().unwrap();

@@ -27,7 +27,8 @@ pub struct Pacer {
 /// The most bytes that are kept, as the time in which they become available.
 const BURST: Duration = Duration::from_millis(100);
 
-/// The bytes that a caller waits for, as the time in which they become available.
+/// The fewest bytes that are available, as the time in which they become so: else a caller that asks at every moment gets
+/// a few at a time, and each message has a head.
 const STEP: Duration = Duration::from_millis(10);
 
 impl Pacer {
@@ -43,9 +44,12 @@ impl Pacer {
         taken
     }
 
-    /// How many bytes are available now.
+    /// How many bytes are available now: none, until those of a hundredth of a second are.
     pub fn available(&self, now: Instant) -> u64 {
         let time = now.saturating_duration_since(self.empty_at).min(BURST);
+        if time < STEP {
+            return 0;
+        }
         // At most u64::MAX bytes a second for a tenth of a second.
         (u128::from(self.bytes_per_s) * time.as_nanos() / 1_000_000_000) as u64
     }
@@ -73,7 +77,9 @@ mod tests {
         for step in [1, 7, 50, 300] {
             let (mut pacer, mut taken) = (Pacer::new(rate, began), 0);
             for at in (0..=10_000).step_by(step) {
-                taken += pacer.take(u64::MAX, began + Duration::from_millis(at));
+                let now = pacer.take(u64::MAX, began + Duration::from_millis(at));
+                assert!(now == 0 || now >= rate / 100, "{now}");
+                taken += now;
             }
             let most = rate * 10 + rate / 10;
             let least = if step <= 100 { rate * 99 / 10 } else { rate * 10 * 100 / step as u64 };

@@ -379,7 +379,7 @@ fn a_watch_waits_for_its_server() {
     fs::write(source.join("one"), "one").unwrap();
     let to = folder.text("copy");
     let words =
-        ["files", "watch", "-s", &folder.ipc("files"), "/", &to, "--delete", "--timeout", "300", "-q"];
+        ["files", "watch", "-s", &folder.ipc("files"), "/", &to, "--delete", "--timeout", "2000", "-q"];
     assert!(run(&words, b"").expect(3).err.contains("no server answers"), "it was never there");
     let (server, _) = serve(&folder, &folder.text("source"));
     let mut watch = start(&words);

@@ -18,7 +18,7 @@ const SENT: usize = 16;
 /// When a frame is tried again for which there is no room, or no connection: the first time, and the longest pause
 /// after several.
 const RETRY: Duration = Duration::from_millis(2);
-const RETRY_MAX: Duration = Duration::from_millis(16);
+const RETRY_MAX: Duration = Duration::from_millis(50);
 
 /// The names of events of failed handshakes begin with this.
 const FAILED: &str = "handshake_failed";

@@ -135,7 +135,7 @@ impl ClientTask {
             // This client's own greeting comes back from the socket when it has connected again. The server complains
             // of frames that were made for the connection before; such complaints do not count.
             Ok(Message::Ohai { .. }) => {
-                self.complaints = 0;
+                (self.complaint, self.complaints) = (None, 0);
                 self.begin_again();
             }
             Ok(Message::OhaiOk) => self.on_answer(),
@@ -189,7 +189,10 @@ impl ClientTask {
 
     fn on_answer(&mut self) {
         self.is_answered = true;
-        self.plain.iter_mut().for_each(PlainRequester::open);
+        if let Some(plain) = &mut self.plain {
+            (self.complaint, self.failure) = (None, None);
+            plain.open();
+        }
     }
 
     /// The server does not know the extensions: it took the greeting's request for a subscription, which a new session

@@ -98,6 +98,8 @@ impl Fetch {
     fn finished(&mut self, name: &[u8], size: u64, digest: Digest) {
         self.reporter.report.files += 1;
         self.reporter.report.bytes += size;
+        self.in_use.forget(name);
+        self.changed.remove(name);
         self.reporter.tell(Event::Finished { path: self.reporter.name(name), size, digest });
     }
 
@@ -232,6 +234,7 @@ impl Fetch {
         let (filename, error) = (reply.burger.filename, reply.failure());
         let other_version = self.arrivals.want_other_version(filename);
         *settled += self.arrivals.give_up(filename);
+        self.in_use.forget(filename);
         if self.arrivals.miss(filename, error.code) {
             return Ok(());
         }
@@ -413,6 +416,7 @@ impl Fetch {
     /// A file that another transfer writes is tried again later; others have failed.
     fn retry_or_fail(&mut self, filename: &[u8], error: FileError) {
         if error.code != Code::InUse || !self.in_use.wait(filename, clock::now()) {
+            self.in_use.forget(filename);
             self.reporter.fail(filename, error);
         }
     }

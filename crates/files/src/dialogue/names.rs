@@ -1,4 +1,4 @@
-//! WantedNames below a path that are to be fetched: many go into one request.
+//! Names below a path that are to be fetched: many go into one request.
 
 /// The most names in a request, and their octets.
 pub const NAMES_MAX: usize = 1024;

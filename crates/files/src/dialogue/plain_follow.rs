@@ -13,7 +13,7 @@ use super::walk::{Found, Walk};
 use super::{Event, shown};
 use crate::error::{Code, Error, FileError};
 use crate::rules::Existing;
-use crate::transfer::incoming::in_use;
+use crate::transfer::incoming::{in_use, lock_part};
 use crate::transfer::place::{Place, make_directory};
 use crate::transfer::selection::Selection;
 use crate::tree::parts::{is_part, part_name};
@@ -205,10 +205,7 @@ impl PlainFollow {
             make_directory(&*self.folder, &made)?;
         }
         let directory = self.folder.directory(&parent)?;
-        let target = directory.create(&part_name(name))?;
-        if !target.try_lock()? {
-            return Err(in_use());
-        }
+        let target = lock_part(&*directory, &part_name(name))?.ok_or_else(in_use)?;
         target.set_len(0)?;
         let (filename, name, hash) = (filename.to_vec(), name.to_vec(), blake3::Hasher::new());
         self.arriving = Some(ArrivingFile { filename, directory, name, target, offset: 0, hash });

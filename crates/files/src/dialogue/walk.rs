@@ -19,7 +19,7 @@ pub struct Walk {
     ready: VecDeque<Vec<u8>>,
     details: Details,
     shared: SharedFiles,
-    /// The names in the directories have no names for the client: the path of the request is none.
+    /// The request names a file: its entry has an empty name.
     is_one: bool,
     hashing: Option<Box<HashedFile>>,
     /// The octets that may be hashed in this step.
@@ -104,7 +104,11 @@ impl Walk {
         }
         loop {
             if let Some(file) = self.hashing.take() {
-                return self.hash(file, into);
+                match self.hash(file, into) {
+                    // It was removed since it was read.
+                    Found::Failed(_, error) if error.code == Code::NotFound => {}
+                    found => return found,
+                }
             }
             let Some(level) = self.stack.last_mut() else { return Found::Nothing };
             self.name.truncate(level.name_len);

@@ -239,7 +239,9 @@ impl Core {
     fn end_session(&self, client: Arc<Peer>) {
         let mut sessions = lock(&self.sessions);
         if lock(&client.inbox).frames.is_empty() {
-            sessions.remove(&client.id);
+            if sessions.get(&client.id).is_some_and(|known| Arc::ptr_eq(known, &client)) {
+                sessions.remove(&client.id);
+            }
             return;
         }
         drop(sessions);

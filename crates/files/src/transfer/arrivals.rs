@@ -345,7 +345,17 @@ impl Arrivals {
             return Ok((None, placed != Placed::Same));
         }
         let filename = self.filename_of(entry.name);
+        if self.is_under_way(&filename) {
+            // If it is another version, its sender will notice.
+            return Ok((None, true));
+        }
         Ok((Some(self.want(&filename, Some(entry.size))?), true))
+    }
+
+    /// Returns true if a file was asked for, and has not arrived.
+    fn is_under_way(&self, filename: &[u8]) -> bool {
+        let (arriving, asked) = (self.current.contains_key(filename), self.prepared.contains_key(filename));
+        arriving || asked || self.compared.contains_key(filename)
     }
 
     /// Size and time of the file here that a file of the source would replace.

@@ -117,8 +117,8 @@ fn read_sidecar(directory: &dyn Directory, name: &[u8]) -> Option<sidecar::Sidec
 }
 
 impl IncomingFile {
-    /// Begins a file, with what the part has of it: of another version it has nothing. Error: NoRoom, before any octet
-    /// is written.
+    /// Begins a file, with what the part has of it; a part of another version is truncated. Error: NoRoom, before any
+    /// octet is written.
     pub fn begin(
         directory: &dyn Directory,
         name: &[u8],
@@ -268,7 +268,7 @@ impl IncomingFile {
         }
         for (at, piece) in (offset..).step_by(PIECE).zip(burger.chunk.chunks(PIECE)) {
             self.hasher.update(piece, |index, value| values.push((index, value)));
-            self.target.write(at, piece)?;
+            self.write_missing(at, piece)?;
         }
         self.unrecorded += len;
         let (mut announced, mut wrong, mut recorded) = (headers.groups.chunks_exact(DIGEST), None, 0);
@@ -293,6 +293,25 @@ impl IncomingFile {
         self.unrecorded -= rest;
         recorded += rest;
         Ok(Written { recorded, wrong_at: wrong.map(|index| index * GROUP) })
+    }
+
+    /// Writes octets, except those of groups that have arrived: these are verified, and stay.
+    fn write_missing(&mut self, offset: u64, octets: &[u8]) -> Result<(), FileError> {
+        let group_of = |offset: u64| offset / GROUP + 1;
+        let last = offset + (octets.len() as u64).max(1) - 1;
+        if self.done.count_in(group_of(offset), group_of(last)) == 0 {
+            return self.target.write(offset, octets);
+        }
+        let (mut at, mut rest) = (offset, octets);
+        while !rest.is_empty() {
+            let (group, rest_of_group) = (group_of(at), (GROUP - at % GROUP) as usize);
+            let (now, later) = rest.split_at(rest.len().min(rest_of_group));
+            if !self.done.contains(group) {
+                self.target.write(at, now)?;
+            }
+            (at, rest) = (at + now.len() as u64, later);
+        }
+        Ok(())
     }
 
     /// Records a block. Returns how many octets are recorded with it.
