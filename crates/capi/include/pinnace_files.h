@@ -19,12 +19,12 @@ extern "C" {
  * are any bytes.
  *
  * Errors of a transfer: EHOSTUNREACH: no server answers within patience_ms; EACCES: the server refuses the client,
- * for its key, password or domain; ECANCELED: it was cancelled; EPROTO: the other side does not follow the
- * protocol. Errors of a file: ENOENT: nothing has this path; EACCES: the file system or the server's access rules
- * forbid it; EBUSY: another transfer writes it, for more than 15 s; ELOOP: it is neither a file, nor a directory, nor a link, or the path
- * leads over a link; ESTALE: it was changed or replaced meanwhile; ENOSPC: no room on the disk; EIO: the disk failed;
- * E2BIG: a limit was reached; EINVAL: the path or request is invalid; EBADMSG: the octets are not those that the
- * sender announced; EREMOTEIO: an error of a later version. */
+ * for its key, password or domain; ECANCELED: it was cancelled; EPROTO: the other side does not follow the protocol.
+ * Errors of a file: ENOENT: nothing has this path; EACCES: the file system or the server's access rules forbid it;
+ * EBUSY: another transfer writes it, for more than 15 s; ELOOP: it is neither a file, nor a directory, nor a link, or
+ * the path leads over a link; ESTALE: it was changed or replaced meanwhile; ENOSPC: no room on the disk; EIO: the
+ * disk failed; E2BIG: a limit was reached; EINVAL: the path or request is invalid; EBADMSG: the octets are not those
+ * that the sender announced; EREMOTEIO: an error of a later version. */
 typedef struct pinnace_files_server_options_t pinnace_files_server_options_t;
 typedef struct pinnace_files_server_t pinnace_files_server_t;
 typedef struct pinnace_files_client_options_t pinnace_files_client_options_t;

@@ -27,8 +27,8 @@ pub struct Pacer {
 /// The most bytes that are kept, as the time in which they become available.
 const BURST: Duration = Duration::from_millis(100);
 
-/// The fewest bytes that are available, as the time in which they become so: else a caller that asks at every moment gets
-/// a few at a time, and each message has a head.
+/// The fewest bytes that are available, as the time in which they become so: else a caller that asks at every moment
+/// gets a few at a time, and each message has a head.
 const STEP: Duration = Duration::from_millis(10);
 
 impl Pacer {

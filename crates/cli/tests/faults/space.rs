@@ -120,6 +120,7 @@ fn fill_up(what: &str, day: &Day, words: &str) {
     day.failed(day.start().end(), 5, words);
     let told_after = day.proxy.passed(day.way);
     assert!(told_after < WINDOW + BESIDE, "{told_after} bytes have passed");
+    assert_eq!(names(&day.target()), ["ballast", "file", "kept"], "a part of nothing is left");
     make_room(&day.target());
     // Another file takes the room meanwhile.
     let middle = day.proxy.hold_after(day.way, 3 * MIB / 2);

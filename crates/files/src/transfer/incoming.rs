@@ -125,10 +125,17 @@ impl IncomingFile {
         part: Part,
         announced: Announced,
     ) -> Result<IncomingFile, FileError> {
-        if part.announced() != Some(&announced) {
+        let is_new = part.announced() != Some(&announced);
+        if is_new {
             part.target.set_len(0)?;
         }
-        IncomingFile::begin_compared(directory, name, part, announced)
+        let begun = IncomingFile::begin_compared(directory, name, part, announced);
+        if is_new && begun.as_ref().is_err_and(|error| error.code == Code::NoRoom) {
+            // Nothing has arrived: there is nothing to go on with later.
+            let _ = directory.remove_file(&part_name(name));
+            let _ = remove_blocks(directory, name);
+        }
+        begun
     }
 
     /// As `begin`, but the octets of another version stay in the part, to be compared with this one.

@@ -335,18 +335,20 @@ impl TreeTarget {
                 target
             }
         };
-        target.write(0, content)?;
-        if is_sparse {
-            // It may end with a hole.
-            target.set_len(content.len() as u64)?;
-        }
-        if let Some(Err(error)) = more.map(|more| target.set_more(&more)) {
+        let fill = || {
+            target.write(0, content)?;
+            if is_sparse {
+                // It may end with a hole.
+                target.set_len(content.len() as u64)?;
+            }
+            more.map_or(Ok(()), |more| target.set_more(&more))?;
+            target.set_attributes(entry.mtime_ns, entry.mode & 0o777)?;
+            if fsync { target.sync() } else { Ok(()) }
+        };
+        if let Err(error) = fill() {
+            // A later transfer begins at its first octet.
             directory.remove_file(&part)?;
             return Err(error);
-        }
-        target.set_attributes(entry.mtime_ns, entry.mode & 0o777)?;
-        if fsync {
-            target.sync()?;
         }
         directory.rename(&part, name)?;
         if fsync {
