@@ -12,6 +12,7 @@
 //! | `cache` | the digests by which a subscriber tells what it has |
 //! | `requester` | own requests, and the credit that is granted |
 //! | `operation` | what requests belong to; `fetch`, `listing`, `upload`, `stream`: the kinds |
+//! | `names`, `in_use` | names that a fetch asks for later; files that another transfer writes |
 //! | `plain`, `plain_follow` | towards a server without the extensions: subscriptions; one followed path |
 //! | `packed` | compressed chunks, and what they cost |
 //! | `window`, `events` | how much credit; what is told of an operation |
