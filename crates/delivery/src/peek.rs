@@ -25,7 +25,8 @@ pub struct Sender {
     pub pending: Vec<Pending>,
 }
 
-/// The clients of the store in a directory. Errors: Io, there is no store or it cannot be read; Damaged.
+/// The clients of the store in a directory. Errors: Io, there is no store or it cannot be read; Damaged, also if for
+/// 10 s another process uses its files again faster than they are read.
 pub fn peek(store: &Path) -> Result<Vec<Sender>, Error> {
     Ok(view(store, |state, _| Ok(state.clients.iter().map(|client| sender(state, client)).collect()))?)
 }
