@@ -236,7 +236,7 @@ fn planned_by(pair: &Pair, from: &str, rules: Rules) -> Vec<String> {
     planned
 }
 
-/// Paths are those at the server; of what fails at the source, those of this host.
+/// Events name paths at the server. An event of a file that the client cannot read names its path on this host.
 #[test]
 fn an_upload_tells_paths_that_its_program_knows() {
     let pair = Pair::new(Way::Put);

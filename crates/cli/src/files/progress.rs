@@ -88,7 +88,7 @@ impl Progress {
         line.map_or(Ok(()), |line| self.bar.suspend(|| print(format!("{line}\n").as_bytes())))
     }
 
-    /// The path to name of what is changed here.
+    /// The path on this host of a virtual path, if the transfer has a target here; otherwise the virtual path.
     fn here(&self, path: &str) -> String {
         self.here.as_ref().map_or_else(|| path.to_owned(), |here| here.path_of(path).display().to_string())
     }
@@ -98,7 +98,7 @@ impl Progress {
         self.here.as_ref().is_some_and(|here| here.path_of(path).symlink_metadata().is_err())
     }
 
-    /// The line that a person reads about a removal, a move, or a planned change. Quiet: only of what is planned.
+    /// The line of text that the command prints for an event. With `--quiet` it prints planned changes only.
     fn text_of(&self, event: &Event) -> Option<String> {
         Some(match event {
             Event::Planned { path, removal: false } if self.is_comparison => match self.is_missing(path) {

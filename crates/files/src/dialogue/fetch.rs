@@ -136,7 +136,7 @@ impl Fetch {
             return Ok(());
         }
         if let Err(error) = self.arrivals.begin_file(filename, Announced::by(headers), headers) {
-            headers.request.into_iter().for_each(|number| asks.skip(number, filename));
+            asks.skip_rest(reply);
             return Err(error);
         }
         self.in_use.forget(filename);
@@ -157,7 +157,7 @@ impl Fetch {
         }
         self.in_use.forget(filename);
         if filename != self.path {
-            headers.request.into_iter().for_each(|number| asks.skip(number, filename));
+            asks.skip_rest(reply);
             return true;
         }
         headers.request.into_iter().for_each(|number| asks.cancel(number));
@@ -223,7 +223,7 @@ impl Fetch {
             News::Finished { size, digest } => self.finished(filename, size, digest),
             News::Wanted(wanted) => self.ask_for(asks, filename, wanted),
             News::Failed(error) => {
-                reply.headers.request.into_iter().for_each(|number| asks.skip(number, filename));
+                asks.skip_rest(reply);
                 self.reporter.fail(filename, error);
             }
         }
@@ -373,7 +373,7 @@ impl Fetch {
     /// A chunk cannot be unpacked: its file fails, or its pack. Returns the settled octets.
     fn fail_chunk(&mut self, reply: &Reply<'_>, asks: &mut Asks, error: FileError) -> u64 {
         let filename = reply.burger.filename;
-        reply.headers.request.into_iter().for_each(|number| asks.skip(number, filename));
+        asks.skip_rest(reply);
         self.reporter.fail(filename, error);
         self.arrivals.give_up(filename) + reply.burger.chunk.len() as u64
     }

@@ -36,9 +36,10 @@ impl Asks {
         self.requests.push(request);
     }
 
-    /// The rest of a file of a request is not needed.
-    pub fn skip(&mut self, request: u32, filename: &[u8]) {
-        self.skipped.push((request, filename.to_vec()));
+    /// The rest of the file that a reply belongs to is not needed.
+    pub fn skip_rest(&mut self, reply: &Reply<'_>) {
+        let filename = reply.burger.filename;
+        self.skipped.extend(reply.headers.request.map(|number| (number, filename.to_vec())));
     }
 
     /// Ends a request: no reply to it is handled any more.

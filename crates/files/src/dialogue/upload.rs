@@ -26,7 +26,7 @@ impl Upload {
         Upload { path, source, local, rules, reporter: Reporter::new(events), is_over: false }
     }
 
-    /// The other side tells of what failed here by this side's virtual path.
+    /// The server names a file of this client that failed by its virtual path. Returns its path on this host.
     fn name_of(&self, filename: &[u8]) -> Vec<u8> {
         let source = self.source.strip_suffix(b"/").unwrap_or(&self.source);
         match filename.strip_prefix(source) {

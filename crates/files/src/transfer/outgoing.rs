@@ -310,7 +310,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::tree::{Kind, Tag};
+    use crate::tree::discard::Discard;
     use crate::wire::Message;
 
     /// A file that changes and stays the same version.
@@ -319,16 +319,7 @@ mod tests {
 
     impl Source for Mapped {
         fn attributes(&self) -> Result<Attributes, FileError> {
-            Ok(Attributes {
-                kind: Kind::File,
-                size: self.0.lock().unwrap().len() as u64,
-                mtime_ns: 0,
-                ctime_ns: 0,
-                mode: 0o644,
-                tag: Tag::default(),
-                shared: None,
-                owner: (0, 0),
-            })
+            Ok(Attributes { size: self.0.lock().unwrap().len() as u64, ..Discard.attributes()? })
         }
 
         fn read(&self, offset: u64, octets: &mut [u8]) -> Result<usize, FileError> {

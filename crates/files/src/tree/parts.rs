@@ -39,7 +39,7 @@ pub fn part_of(name: &[u8]) -> &[u8] {
     name.strip_suffix(BLOCKS).unwrap_or(name)
 }
 
-/// Returns true for the names of parts and of what belongs to them.
+/// Returns true if it is the name of a part, or of the record of its blocks.
 pub fn is_part(name: &[u8]) -> bool {
     let inner = part_of(name).strip_suffix(PART).and_then(|inner| inner.strip_prefix(b"."));
     let Some(inner) = inner else { return false };
