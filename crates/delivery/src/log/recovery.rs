@@ -37,7 +37,7 @@ pub fn recover(storage: &dyn Storage, skip: bool, replay: &mut dyn Replay) -> Re
     let mut found = scan_files(storage)?;
     found.leave_out_unbegun()?;
     found.leave_out_torn()?;
-    found.leave_out_unused()?;
+    found.leave_out_unused(storage)?;
     if !found.damage.is_empty() && !skip {
         return Err(LogError::Damaged(found.damage));
     }
@@ -130,7 +130,7 @@ impl Recovered {
     }
 
     /// Sets aside segments that the newest does not list, and reports listed ones that are missing.
-    fn leave_out_unused(&mut self) -> Result<(), LogError> {
+    fn leave_out_unused(&mut self, storage: &dyn Storage) -> Result<(), LogError> {
         let Some((&newest, segment)) = self.segments.last_key_value() else { return Ok(()) };
         let (mut in_use, mut freed, mut listed) = (BTreeMap::new(), BTreeSet::new(), false);
         scan(segment, segment.limit(), false, &mut |_, kind, payload| match kind {
@@ -144,6 +144,7 @@ impl Recovered {
         })?;
         if let Some((seal, _)) = segment.sealed()?
             && seal.next != 0
+            && !self.goes_on(storage)?
         {
             self.damage.push(Damage::Missing { segment: seal.next });
         }
@@ -164,6 +165,12 @@ impl Recovered {
             }
         }
         Ok(())
+    }
+
+    /// Whether a segment was begun after the files were examined, by a process that writes to the log. What was
+    /// found is then the log at an earlier moment.
+    fn goes_on(&self, storage: &dyn Storage) -> Result<bool, LogError> {
+        Ok(scan_files(storage)?.last_segment > self.last_segment)
     }
 
     /// Replays the segments, older ones first.

@@ -35,28 +35,50 @@ impl Scan {
 pub fn scan(segment: &Segment, until: u64, salvage: bool, visit: Visit<'_>) -> io::Result<Scan> {
     let mut scan = Scan { end: PAGE, ..Scan::default() };
     let mut bytes = Vec::new();
-    while let Some(batch) = next_batch(segment, scan.end, until, scan.last)? {
-        read(segment, scan.end, &batch, &mut bytes)?;
-        if !is_good(&bytes, &batch, segment.header.generation) {
+    let mut later = scan.go_on(segment, until, &mut bytes, visit)?;
+    while later.is_some() {
+        // A segment that another process writes to may have grown since.
+        let end = scan.end;
+        let again = scan.go_on(segment, until, &mut bytes, visit)?;
+        if scan.end == end {
             break;
         }
-        visit_records(&bytes, scan.end, segment.header.generation, visit);
-        scan.first.get_or_insert(batch.number);
-        scan.last = Some(batch.number);
-        scan.durable = scan.durable.max(batch.durable);
-        scan.end += (BATCH_HEADER + batch.bytes as usize) as u64;
+        later = again;
     }
-    let mut at = scan.end;
-    while let Some((found, batch)) = find_after(segment, at, until, scan.last)? {
+    while let Some((found, batch)) = later {
         if salvage {
             read(segment, found, &batch, &mut bytes)?;
             visit_records(&bytes, found, segment.header.generation, visit);
         }
         scan.durable = scan.durable.max(batch.durable);
         scan.later.push(batch);
-        at = found + BATCH_HEADER as u64;
+        later = find_after(segment, found + BATCH_HEADER as u64, until, scan.last)?;
     }
     Ok(scan)
+}
+
+impl Scan {
+    /// Continues with the valid batches from `end` on. Returns the next batch after the invalid bytes that follow.
+    fn go_on(
+        &mut self,
+        segment: &Segment,
+        until: u64,
+        bytes: &mut Vec<u8>,
+        visit: Visit<'_>,
+    ) -> io::Result<Option<(u64, Batch)>> {
+        while let Some(batch) = next_batch(segment, self.end, until, self.last)? {
+            read(segment, self.end, &batch, bytes)?;
+            if !is_good(bytes, &batch, segment.header.generation) {
+                break;
+            }
+            visit_records(bytes, self.end, segment.header.generation, visit);
+            self.first.get_or_insert(batch.number);
+            self.last = Some(batch.number);
+            self.durable = self.durable.max(batch.durable);
+            self.end += (BATCH_HEADER + batch.bytes as usize) as u64;
+        }
+        find_after(segment, self.end, until, self.last)
+    }
 }
 
 fn next_batch(segment: &Segment, at: u64, until: u64, last: Option<u64>) -> io::Result<Option<Batch>> {

@@ -160,6 +160,13 @@ impl Segment {
         self.file.write_at(&seal.write(self.header.generation), self.limit())
     }
 
+    /// Whether the file still holds this segment, and is not used by another one.
+    pub fn is_there(&self) -> io::Result<bool> {
+        let mut start = [0; HEADER];
+        self.file.read_at(&mut start, 0)?;
+        Ok(Header::read(&start).is_some_and(|header| header == self.header))
+    }
+
     /// The seal, if there is one, and its summary if that is valid.
     pub fn sealed(&self) -> io::Result<Option<(Seal, Option<Vec<u8>>)>> {
         let mut bytes = [0; SEAL];

@@ -18,9 +18,15 @@ struct Untouched(PathBuf);
 pub struct View(Recovered);
 
 impl View {
-    /// Reads the log of a directory.
+    /// Reads the log of a directory. Errors: Damaged, also if a file was used again while it was read.
     pub fn read(path: &Path, replay: &mut dyn Replay) -> Result<View, LogError> {
-        recover(&Untouched(path.to_owned()), false, replay).map(View)
+        let found = recover(&Untouched(path.to_owned()), false, replay)?;
+        for (&segment, file) in &found.segments {
+            if !file.is_there()? {
+                return Err(LogError::Damaged(vec![Damage::Missing { segment }]));
+            }
+        }
+        Ok(View(found))
     }
 
     /// Visits the kind and payload of each record of a segment. Errors: Damaged, the segment has changed since the log
