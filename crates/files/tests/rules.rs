@@ -395,11 +395,14 @@ fn old_parts_are_removed_and_no_other_files() {
             make(&pair.to(), &[name]);
             fs::File::options().write(true).open(pair.to().join(name)).unwrap().set_modified(time).unwrap();
         }
+        // The name that another transfer gives a file now, before it gives it the right one.
+        let name = part("v");
+        fs::hard_link(pair.to().join(".other.part"), pair.to().join(&name)).unwrap();
         assert_eq!(pair.run(Rules::default()).failed, []);
         // A directory that the source does not have is left alone.
         let mut expected: Vec<String> = users.iter().map(|name| (*name).to_owned()).collect();
         expected.extend(others);
-        expected.extend([kept, "d/a".to_owned()]);
+        expected.extend([kept, name, "d/a".to_owned()]);
         expected.sort();
         assert_eq!(leaves(&pair.to()), expected);
     });

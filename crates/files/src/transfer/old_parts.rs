@@ -12,7 +12,11 @@ pub fn remove_old_parts(directory: &dyn Directory, age: Duration) {
     let Ok(limit) = limit.duration_since(SystemTime::UNIX_EPOCH) else { return };
     let Ok(names) = directory.names() else { return };
     for name in names.map_while(Result::ok).filter(|name| is_part(name)) {
-        let is_old = |known: Attributes| i128::from(known.mtime_ns) < limit.as_nanos() as i128;
+        let is_old = |known: Attributes| {
+            // A further name of a file has that file's time of change, however young the name is.
+            let changed_ns = known.shared.map_or(known.mtime_ns, |_| known.ctime_ns);
+            i128::from(known.mtime_ns.max(changed_ns)) < limit.as_nanos() as i128
+        };
         if !directory.attributes(&name).is_ok_and(is_old) {
             continue;
         }
