@@ -6,7 +6,6 @@ use super::changes::{PathChange, Subscription, Told};
 use super::details::{Details, SharedFiles};
 use super::walk::{Found, Walk, put};
 use crate::error::{Code, FileError};
-use crate::transfer::digest::digest_of;
 use crate::tree::parts::is_part;
 use crate::tree::{Folder, Kind, TreePath};
 
@@ -15,17 +14,20 @@ pub struct Follow {
     folder: Arc<dyn Folder>,
     subscription: Arc<Subscription>,
     details: Details,
-    listing: DirectoryListing,
+    listing: ListingStep,
     /// The names of a move, whose present state is to be told.
     moved: Vec<TreePath>,
 }
 
-/// A directory that is listed with all below it: the path at first and after changes were lost, and each directory that
-/// is new at its place.
-enum DirectoryListing {
+/// What is listed.
+enum ListingStep {
+    /// A directory with all below it: the path at first and after changes were lost, and each directory that is new at
+    /// its place.
     ToBegin(TreePath),
     /// Its name, and the walk. None: there is no such directory.
     UnderWay(Vec<u8>, Option<Walk>),
+    /// A file whose digest is computed.
+    OfFile(Walk),
     Over,
 }
 
@@ -45,13 +47,13 @@ pub enum Followed {
 
 impl Follow {
     pub fn new(folder: Arc<dyn Folder>, subscription: Arc<Subscription>, details: Details) -> Follow {
-        let listing = DirectoryListing::ToBegin(subscription.base().clone());
+        let listing = ListingStep::ToBegin(subscription.base().clone());
         Follow { folder, subscription, details, listing, moved: Vec::new() }
     }
 
     /// The next step begins: digests may be computed.
     pub fn begin_step(&mut self) {
-        if let DirectoryListing::UnderWay(_, Some(walk)) = &mut self.listing {
+        if let ListingStep::UnderWay(_, Some(walk)) | ListingStep::OfFile(walk) = &mut self.listing {
             walk.begin_step();
         }
     }
@@ -68,7 +70,7 @@ impl Follow {
             };
             match change {
                 Told::Nothing => return Followed::Found(Found::Nothing),
-                Told::Lost => self.listing = DirectoryListing::ToBegin(self.subscription.base().clone()),
+                Told::Lost => self.listing = ListingStep::ToBegin(self.subscription.base().clone()),
                 Told::PathChange(PathChange::Moved { from, to }) => {
                     let names = [&from, &to].map(|path| self.name_of(path));
                     self.moved = vec![to, from];
@@ -86,9 +88,9 @@ impl Follow {
 
     /// Goes on with the listing. None: there is none.
     fn list(&mut self, into: &mut Vec<u8>) -> Option<Followed> {
-        match std::mem::replace(&mut self.listing, DirectoryListing::Over) {
-            DirectoryListing::Over => None,
-            DirectoryListing::ToBegin(path) => {
+        match std::mem::replace(&mut self.listing, ListingStep::Over) {
+            ListingStep::Over => None,
+            ListingStep::ToBegin(path) => {
                 let name = self.name_of(&path);
                 let (walk, told) = match self.walk_below(&path) {
                     Ok(walk) => (Some(walk), Followed::Begin(name.clone())),
@@ -96,19 +98,26 @@ impl Follow {
                     Err(error) if error.code == Code::NotFound => (None, Followed::Begin(name.clone())),
                     Err(error) => (None, Followed::Found(Found::Failed(name.clone(), error))),
                 };
-                self.listing = DirectoryListing::UnderWay(name, walk);
+                self.listing = ListingStep::UnderWay(name, walk);
                 Some(told)
             }
-            DirectoryListing::UnderWay(name, walk) => {
+            ListingStep::UnderWay(name, walk) => {
                 if let Some(mut walk) = walk {
                     let found = walk.next(into);
                     if !matches!(found, Found::Nothing) {
-                        self.listing = DirectoryListing::UnderWay(name, Some(walk));
+                        self.listing = ListingStep::UnderWay(name, Some(walk));
                         return Some(Followed::Found(found));
                     }
                 }
                 Some(Followed::Listed(name))
             }
+            ListingStep::OfFile(mut walk) => match walk.next(into) {
+                Found::Nothing => None,
+                found => {
+                    self.listing = ListingStep::OfFile(walk);
+                    Some(Followed::Found(found))
+                }
+            },
         }
     }
 
@@ -126,7 +135,7 @@ impl Follow {
             if self.is_gone() {
                 return Some(Followed::Gone(Vec::new()));
             }
-            self.listing = DirectoryListing::ToBegin(path.clone());
+            self.listing = ListingStep::ToBegin(path.clone());
             return None;
         }
         let name = self.name_of(path);
@@ -134,7 +143,8 @@ impl Follow {
             return None;
         }
         match self.put(path, &name, into) {
-            Ok(()) => Some(Followed::Found(Found::Entry)),
+            Ok(true) => Some(Followed::Found(Found::Entry)),
+            Ok(false) => None,
             Err(error) => match error.code {
                 // Of a path that is gone itself, the copy keeps all.
                 Code::NotFound if self.is_gone() => Some(Followed::Gone(Vec::new())),
@@ -151,18 +161,19 @@ impl Follow {
         matches!(self.folder.directory(self.subscription.base()), Err(error) if error.code == Code::NotFound)
     }
 
-    fn put(&mut self, path: &TreePath, name: &[u8], into: &mut Vec<u8>) -> Result<(), FileError> {
-        let Some((parent, last)) = path.split_last() else { return Ok(()) };
+    /// Adds the entry of a path. False: its digest is needed first.
+    fn put(&mut self, path: &TreePath, name: &[u8], into: &mut Vec<u8>) -> Result<bool, FileError> {
+        let Some((parent, last)) = path.split_last() else { return Ok(false) };
         let directory = self.folder.directory(&parent)?;
-        let digest = match self.details.digests && directory.attributes(last)?.kind == Kind::File {
-            true => Some(digest_of(&*directory.open(last)?.0)?),
-            false => None,
-        };
-        let (names, shared) = ((last, name), &mut SharedFiles::default());
-        if put(into, &*directory, names, self.details, shared, digest)? == Kind::Directory {
-            self.listing = DirectoryListing::ToBegin(path.clone());
+        if self.details.digests && directory.attributes(last)?.kind == Kind::File {
+            self.listing = ListingStep::OfFile(Walk::of_one(directory, last, name, self.details));
+            return Ok(false);
         }
-        Ok(())
+        let (names, shared) = ((last, name), &mut SharedFiles::default());
+        if put(into, &*directory, names, self.details, shared, None)? == Kind::Directory {
+            self.listing = ListingStep::ToBegin(path.clone());
+        }
+        Ok(true)
     }
 }
 
@@ -171,6 +182,7 @@ mod tests {
     use super::*;
     use crate::dialogue::changes::Changes;
     use crate::tree::disk::DiskFolder;
+    use crate::wire::Entries;
 
     #[test]
     fn what_goes_with_the_path_is_not_told_one_by_one() {
@@ -190,5 +202,34 @@ mod tests {
             std::fs::remove_dir_all(root).unwrap();
             assert!(matches!(follow.next(&mut entries), Followed::Gone(name) if name.is_empty()));
         }
+    }
+
+    #[test]
+    fn the_digest_of_a_large_file_takes_several_steps() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Arc::new(DiskFolder::open(dir.path()).unwrap());
+        let changes = Changes::new(Box::new(|| Ok(())));
+        let subscription = changes.subscribe(TreePath::default(), Arc::new(|| {})).unwrap();
+        let details = Details { digests: true, ..Details::default() };
+        let mut follow = Follow::new(folder, subscription, details);
+        let mut entries = Vec::new();
+        while !matches!(follow.next(&mut entries), Followed::Found(Found::Nothing)) {}
+        let octets = vec![7; 20 << 20];
+        std::fs::write(dir.path().join("file"), &octets).unwrap();
+        changes.tell(Some(&[PathChange::At(TreePath::parse(b"file").unwrap())]));
+        let mut steps = 0;
+        loop {
+            follow.begin_step();
+            steps += 1;
+            match follow.next(&mut entries) {
+                Followed::Found(Found::Working) => {}
+                Followed::Found(Found::Entry) => break,
+                _ => panic!("neither the entry nor work"),
+            }
+        }
+        assert!(steps > 4, "{steps}");
+        let entry = Entries::of_list(&entries).next().unwrap().unwrap();
+        assert_eq!((entry.name, entry.target), (&b"file"[..], &blake3::hash(&octets).as_bytes()[..]));
+        assert!(matches!(follow.next(&mut entries), Followed::Found(Found::Nothing)));
     }
 }

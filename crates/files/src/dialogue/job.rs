@@ -69,7 +69,7 @@ impl Job {
             Mode::Follow => Work::Follow(Box::new(follow(mount, base, details, wake)?)),
             Mode::List => Work::List(Some(match base.split_last() {
                 Some((parent, name)) if folder.kind(&base)? != Kind::Directory => {
-                    Walk::of_one(folder.directory(&parent)?, name, details)
+                    Walk::of_one(folder.directory(&parent)?, name, b"", details)
                 }
                 _ => Walk::new(folder.directory(&base)?, b"", details)?,
             })),

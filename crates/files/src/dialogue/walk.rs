@@ -19,8 +19,8 @@ pub struct Walk {
     ready: VecDeque<Vec<u8>>,
     details: Details,
     shared: SharedFiles,
-    /// The request names a file: its entry has an empty name.
-    is_one: bool,
+    /// The name in the entry, if only one is listed.
+    only: Option<Vec<u8>>,
     hashing: Option<Box<HashedFile>>,
     /// The octets that may be hashed in this step.
     left: u64,
@@ -63,15 +63,15 @@ impl Walk {
     }
 
     fn of_nothing(details: Details) -> Walk {
-        let (stack, name, ready, shared, is_one, hashing, left) = Default::default();
-        Walk { stack, name, ready, details, shared, is_one, hashing, left }
+        let (stack, name, ready, shared, only, hashing, left) = Default::default();
+        Walk { stack, name, ready, details, shared, only, hashing, left }
     }
 
-    /// Lists a path that is no directory, by an entry without a name. `directory`: the one that has it.
-    pub fn of_one(directory: Box<dyn Directory>, name: &[u8], details: Details) -> Walk {
+    /// Lists a name in a directory that is none itself. `shown`: the name in the entry.
+    pub fn of_one(directory: Box<dyn Directory>, name: &[u8], shown: &[u8], details: Details) -> Walk {
         let names = Box::new(std::iter::once(Ok(name.to_vec())));
         let stack = vec![Level { directory, names, name_len: 0 }];
-        Walk { stack, is_one: true, ..Walk::of_nothing(details) }
+        Walk { stack, only: Some(shown.to_vec()), ..Walk::of_nothing(details) }
     }
 
     /// Lists names, and nothing below them: each with its path in a folder.
@@ -123,7 +123,7 @@ impl Walk {
                     if !self.name.is_empty() {
                         self.name.push(b'/');
                     }
-                    self.name.extend_from_slice(if self.is_one { b"" } else { &name });
+                    self.name.extend_from_slice(self.only.as_ref().unwrap_or(&name));
                     match self.begin(&name, into) {
                         Ok(true) => return Found::Entry,
                         Ok(false) => {}
