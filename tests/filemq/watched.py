@@ -295,6 +295,21 @@ def a_server_that_comes_back_is_asked_again(place: Place) -> None:
         expect(client.count("finished") == 2 and not client.count("failed"), f"{client.events}")
 
 
+def a_server_that_stays_away_is_waited_for(place: Place) -> None:
+    server = place.server()
+    with watched(place, server, "--timeout", "2000") as client:
+        for times, name in enumerate("ab", 1):
+            endpoint = server.endpoint
+            place.peers.remove(server)
+            server.close()
+            place.put(name, b"new")
+            place.until(lambda: client.count("lost") == times, "the client has noticed")
+            server = started_again(place, server, endpoint)
+            place.peers.append(server)
+            until_here(place, name, b"new")
+        expect(not client.count("failed") and not client.count("aborted"), f"{client.events}")
+
+
 def other_commands_are_refused(place: Place) -> None:
     place.put("a", b"one")
     server = place.server()
@@ -315,5 +330,5 @@ BEHAVIOURS = (
     the_folder_goes_below_by_its_name, patterns_leave_out, no_name_leads_out, foreign_files_give_their_credit_back,
     stray_messages_do_no_harm, a_false_offset_gives_a_file_up, a_file_without_end_fails, other_signatures_are_skipped,
     defects_of_a_server_cost_only_what_is_not_sent, the_livelock_and_excess_end_the_client, a_refusal_ends_the_client,
-    a_server_that_comes_back_is_asked_again, other_commands_are_refused,
+    a_server_that_comes_back_is_asked_again, a_server_that_stays_away_is_waited_for, other_commands_are_refused,
 )
