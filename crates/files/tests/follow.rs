@@ -3,8 +3,10 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,6 +16,7 @@ use pinnace_files::client::{Client, Event, Transfer};
 use pinnace_files::error::{Code, Error};
 use pinnace_files::rules::{Deletion, Rules};
 use pinnace_files::server::{Server, ServerBuilder};
+use pinnace_files::tree::parts::part_name;
 use tempfile::TempDir;
 
 /// How long a change may take; far longer than it does.
@@ -261,6 +264,42 @@ fn a_followed_path_waits_for_its_server() {
 }
 
 /// A path that does not exist yet.
+/// A file that changes at the source, and one of the listing.
+#[test]
+fn a_followed_file_that_another_transfer_writes_is_waited_for() {
+    let dirs = dirs();
+    let server = builder(&dirs.from).start().unwrap();
+    let client = Client::connect(&server.endpoints()[0]).unwrap();
+    fs::create_dir(&dirs.to).unwrap();
+    let lock = |name: &[u8]| {
+        let part = dirs.to.join(OsStr::from_bytes(&part_name(name)));
+        let other = fs::File::create(part).unwrap();
+        other.lock().unwrap();
+        other
+    };
+    let content = vec![7; 3 << 20];
+    let await_sent = |octets: usize| {
+        let deadline = Instant::now() + SOON;
+        while server.sent_bytes() < octets as u64 {
+            assert!(Instant::now() < deadline, "it is not sent again");
+            std::thread::yield_now();
+        }
+    };
+    fs::write(dirs.from.join("listed"), &content).unwrap();
+    let mut other = lock(b"listed");
+    let transfer = client.follow("/data/", &dirs.to, Rules::mirror());
+    await_sent(2 * content.len());
+    drop(other);
+    wait_for(&transfer, |event| matches!(event, Event::Finished { .. }));
+    other = lock(b"changed");
+    let before = server.sent_bytes() as usize;
+    fs::write(dirs.from.join("changed"), &content).unwrap();
+    await_sent(before + 2 * content.len());
+    drop(other);
+    wait_for(&transfer, |event| matches!(event, Event::Finished { .. }));
+    wait_until_equal(&dirs);
+}
+
 #[test]
 fn a_path_may_come_later() {
     let dirs = dirs();

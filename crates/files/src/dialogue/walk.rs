@@ -212,3 +212,37 @@ pub fn put(
     put(into, &entry).map_err(|text| FileError::new(Code::Limit, text))?;
     Ok(attributes.kind)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::disk::DiskFolder;
+    use crate::wire::Entries;
+
+    #[test]
+    fn a_file_that_is_removed_while_it_is_hashed_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("large"), vec![7; 20 << 20]).unwrap();
+        std::fs::write(dir.path().join("small"), "small").unwrap();
+        let directory = DiskFolder::open(dir.path()).unwrap().directory(&TreePath::default()).unwrap();
+        let details = Details { digests: true, ..Details::default() };
+        let mut walk = Walk::new(directory, b"", details).unwrap();
+        let mut entries = Vec::new();
+        let mut steps = 0;
+        loop {
+            walk.begin_step();
+            match walk.next(&mut entries) {
+                Found::Working => {
+                    let _ = std::fs::remove_file(dir.path().join("large"));
+                    steps += 1;
+                }
+                Found::Entry => {}
+                Found::Failed(_, error) => panic!("{error}"),
+                Found::Nothing => break,
+            }
+        }
+        assert!(steps > 1, "{steps}");
+        let names: Vec<&[u8]> = Entries::of_list(&entries).map(|entry| entry.unwrap().name).collect();
+        assert_eq!(names, [b"small"]);
+    }
+}
