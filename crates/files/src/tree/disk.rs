@@ -14,10 +14,12 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::holes::{self, Zeros};
-use super::more::{self, MoreAttributes};
+use super::more;
 use super::parts::link_name;
 use super::watch::InotifyWatch;
-use super::{Attributes, Directory, Folder, Hint, Kind, Names, Source, Tag, Target, TreePath, Watch};
+use super::{
+    Attributes, Directory, Folder, Hint, Kind, MoreAttributes, Names, Source, Tag, Target, TreePath, Watch,
+};
 use crate::error::{Code, FileError};
 
 /// A folder of this host.

@@ -12,13 +12,13 @@ pub mod single;
 pub mod spool;
 mod watch;
 
-pub use more::{MoreAttributes, Owner, XATTRS_MAX};
+pub use more::XATTRS_MAX;
 pub use path::{DEPTH_MAX, TreePath};
 
 use std::sync::Arc;
 
 use crate::error::{Code, FileError};
-pub use crate::wire::Kind;
+pub use crate::wire::{Kind, MoreAttributes, Owner};
 
 /// What is known of a name without opening it.
 #[derive(Debug, Clone, PartialEq, Eq)]

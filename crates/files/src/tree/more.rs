@@ -14,23 +14,13 @@ use rustix::fs::{self, Gid, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use crate::error::{Code, FileError};
-
-/// User and group, by number.
-pub type Owner = (u32, u32);
+use crate::wire::{MoreAttributes, Owner};
 
 /// The most octets of a file's extended attributes, encoded.
 pub const XATTRS_MAX: usize = 64 << 10;
 
 /// The namespace of programs without privileges.
 const NAMESPACE: &[u8] = b"user.";
-
-/// Attributes that are sent if they are asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct MoreAttributes {
-    pub owner: Option<Owner>,
-    /// Encoded.
-    pub xattrs: Option<Vec<u8>>,
-}
 
 type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
 

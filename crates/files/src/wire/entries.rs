@@ -18,7 +18,6 @@
 use super::read::Reader;
 use super::{DecodeError, NAME_MAX, put_longstr};
 use crate::names::{name_of, value_of};
-use crate::tree::{MoreAttributes, Owner};
 use crate::wire::headers::DIGEST;
 
 /// What a name of a tree stands for. The numbers are those of an entry.
@@ -44,6 +43,17 @@ impl Kind {
     fn of_number(number: u8) -> Option<Kind> {
         Kind::NAMES.iter().map(|(_, kind)| *kind).find(|kind| *kind as u8 == number)
     }
+}
+
+/// User and group, by number.
+pub type Owner = (u32, u32);
+
+/// Attributes that are sent if they are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MoreAttributes {
+    pub owner: Option<Owner>,
+    /// Encoded.
+    pub xattrs: Option<Vec<u8>>,
 }
 
 /// A name of a tree with its attributes.

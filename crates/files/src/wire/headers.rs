@@ -4,9 +4,8 @@
 
 use super::hash::HashWriter;
 use super::request::{decimal, signed};
-use super::{Hash, Kind};
+use super::{Hash, Kind, Owner};
 use crate::names::{name_of, value_of};
-use crate::tree::Owner;
 
 /// The octets of a chaining value or digest of BLAKE3.
 pub const DIGEST: usize = blake3::OUT_LEN;

@@ -32,7 +32,9 @@ mod request;
 use std::error::Error;
 use std::fmt;
 
-pub use entries::{Entries, Entry, Extra, HardLink, Kind, put_entry, put_entry_with_extra};
+pub use entries::{
+    Entries, Entry, Extra, HardLink, Kind, MoreAttributes, Owner, put_entry, put_entry_with_extra,
+};
 pub use hash::{Hash, HashWriter};
 pub use headers::{DIGEST, Form, Headers};
 use read::Reader;
