@@ -19,6 +19,9 @@ pub(crate) struct SocketKind {
     pub(crate) keeps_groups: bool,
     /// Addresses peers by name (ROUTER, STREAM).
     pub(crate) names_peers: bool,
+    /// What it sends is for one certain peer (ROUTER, REP). Another peer that answers at an endpoint that it has
+    /// connected to gets a pipe of its own.
+    pub(crate) addresses_peers: bool,
     /// How ZMQ_CONFLATE has it queue what it sends and receives.
     conflated: QueueModes,
     /// The pattern does not inspect input; only the application reads it.
@@ -68,6 +71,7 @@ impl SocketKind {
             sends_subscriptions: matches!(socket_type, Sub | XSub | Dish),
             keeps_groups: matches!(socket_type, Radio),
             names_peers: matches!(socket_type, Router | Stream),
+            addresses_peers: matches!(socket_type, Router | Rep),
             conflated: QueueModes {
                 out: QueueMode::newest_if(matches!(socket_type, Push | Pub | Dealer)),
                 into: QueueMode::newest_if(matches!(socket_type, Pull | Sub | Dealer)),

@@ -26,6 +26,7 @@ pub const PEER_LOST: usize = 2;
 pub const CUT: usize = 3;
 pub const UNWANTED: usize = 4;
 pub const MALFORMED: usize = 5;
+pub const DUPLICATE: usize = 6;
 pub const CONFLATED: usize = 7;
 pub const LIMIT: usize = 8;
 pub const EXPIRED: usize = 10;

@@ -73,10 +73,11 @@ impl Rep {
 
     /// Sends the return path in front of the reply's own frames.
     fn begin(&mut self, pipes: &mut Pipes) -> Result<(), NoMemory> {
-        let full = self.asker.filter(|&id| !pipes.has_room(id));
-        self.asker = self.asker.filter(|_| full.is_none());
+        let refused = self.asker.filter(|&id| !pipes.has_room(id));
+        self.asker = self.asker.filter(|_| refused.is_none());
         match self.asker {
             None => {
+                let full = refused.filter(|&id| pipes.get(id).is_some_and(|pipe| !pipe.ended));
                 let reason = if full.is_some() { Reason::Full } else { Reason::PeerLost };
                 pipes.count_drop(full, reason, 1);
             }

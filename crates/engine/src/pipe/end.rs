@@ -34,6 +34,8 @@ pub struct Pipe {
     pub(crate) has_given_id: bool,
     /// The peer is reachable: its handshake is done, or it is a socket of the same context.
     pub up: bool,
+    /// The pipe has had a peer.
+    pub(crate) has_met: bool,
     /// The peer cannot subscribe and is sent everything (RADIO to a datagram address). Set before the pattern learns
     /// of the pipe.
     pub takes_all: bool,
@@ -62,6 +64,7 @@ impl Pipe {
             peer,
             has_given_id: false,
             up,
+            has_met: up,
             takes_all: false,
             ended: false,
             farewell: None,
@@ -74,6 +77,7 @@ impl Pipe {
 
     /// Sets the peer at the other end. A routing id from ZMQ_CONNECT_ROUTING_ID is kept.
     pub(crate) fn meet(&mut self, peer: Peer) {
+        self.has_met = true;
         let before = std::mem::replace(&mut self.peer, peer);
         if self.has_given_id {
             self.peer.routing_id = before.routing_id;

@@ -99,7 +99,7 @@ impl Reactor {
                         busy.push(token);
                         return true;
                     }
-                    connecter.end_pipe();
+                    connecter.end_pipe(Reason::Expired);
                     connecter.may_dial_again()
                 }
             };
@@ -279,7 +279,7 @@ impl Reactor {
     /// Ends a connecter, if it exists, and its pipe, if that has no connection.
     pub(super) fn give_up(&mut self, token: u64) {
         let Some(connecter) = self.connecter(token) else { return };
-        connecter.end_pipe();
+        connecter.end_pipe(Reason::Expired);
         self.timers.clear(token);
         self.entries.remove(&token);
         self.look_at_closing(token);

@@ -36,7 +36,8 @@ pub(crate) struct Connecter {
     between: EndpointPair,
     /// The connection has reached the peer itself, past any proxy.
     reached: bool,
-    /// The pipe. None while it has a connection, or if each connection gets a pipe of its own (ZMQ_IMMEDIATE).
+    /// The pipe. None while it has a connection, or if the next connection gets a pipe of its own (ZMQ_IMMEDIATE,
+    /// `meet`).
     pub(super) ends: Option<Box<LastingPipe>>,
     pub(super) state: ConnecterState,
     /// The endpoint is closed: the connecter continues until all is sent, over as many connections as that takes.
@@ -103,23 +104,21 @@ impl Connecter {
         matches!(self.state, ConnecterState::Connected(_)) && self.keeps_pipe()
     }
 
-    /// Ends the pipe, if it has no connection; its unsent messages are lost.
-    pub(super) fn end_pipe(&mut self) {
+    /// Ends the pipe, if it has no connection; its unsent messages are lost for this reason.
+    pub(super) fn end_pipe(&mut self, reason: Reason) {
         let Some(LastingPipe { id, far, .. }) = self.ends.take().map(|ends| *ends) else { return };
-        count_losses(&self.owner.mailbox, self.owner.kind.receives_subscriptions(), far, Reason::Expired);
+        count_losses(&self.owner.mailbox, self.owner.kind.receives_subscriptions(), far, reason);
         self.owner.mailbox.post(Notice::Ended(id));
     }
 
-    /// A peer has connected. If it is not the previous one, drops what a ROUTER sent to the previous one by name.
+    /// A peer has connected. If it is not the previous one, and the socket sends to one certain peer, it gets a pipe of
+    /// its own: what was sent to the previous one is lost, and what that one has sent keeps its sender.
     fn meet(&mut self, peer: &Peer) {
         let before = self.peer_id.replace(peer.routing_id.clone());
-        let Owner { mailbox, kind, options, .. } = &self.owner;
+        let Owner { kind, options, .. } = &self.owner;
         let is_another = before.is_some_and(|before| before != peer.routing_id);
-        if !is_another || !kind.names_peers || !options.connect_routing_id.is_empty() {
-            return;
-        }
-        if let Some(ends) = &mut self.ends {
-            mailbox.lost.give_up(Reason::PeerLost, ends.far.outgoing.give_up(&mut Vec::new()));
+        if is_another && kind.addresses_peers && options.connect_routing_id.is_empty() {
+            self.end_pipe(Reason::PeerLost);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::endpoint::{Endpoint, EndpointPair, Role};
 use crate::error::Error;
 use crate::io::{ConnectionSide, Io, Owner};
-use crate::link::scripted::Script;
+use crate::link::scripted::{Read, Script};
 use crate::link::{Codec, Link, Stream};
 use crate::medium::{FallbackReason, Medium};
 use crate::peer::Peer;
@@ -103,9 +103,27 @@ impl Dialer {
 
     /// Completes a handshake: the pipe gets a connection over the stream of the returned script.
     pub(crate) fn connected(&mut self) -> Arc<Script> {
+        self.connected_to(b"", &[])
+    }
+
+    /// As `connected`, to a peer with this routing id, which sends these messages.
+    pub(crate) fn connected_to(&mut self, routing_id: &[u8], messages: &[&[u8]]) -> Arc<Script> {
         let script = Script::new();
-        self.reactor.connected(self.token, shaken(&self.owner, &script));
+        let mut shaken = shaken(&self.owner, &script);
+        shaken.peer.routing_id = routing_id.to_vec();
+        self.reactor.connected(self.token, shaken);
+        messages.iter().for_each(|body| self.receives(&script, &[body]));
         script
+    }
+
+    /// The peer behind this script sends a message of these frames.
+    pub(crate) fn receives(&self, script: &Script, frames: &[&[u8]]) {
+        let mut bytes = Vec::new();
+        for (index, body) in frames.iter().enumerate() {
+            frame::append(if index + 1 < frames.len() { frame::MORE } else { 0 }, &[body], &mut bytes);
+        }
+        script.reads([Read::Bytes(bytes)]);
+        self.owner.mailbox.all_links().pop().expect("a connection").read();
     }
 
     /// Loses the connection.

@@ -1,11 +1,13 @@
 //! The reactor without its thread: each test calls `turn`. Commands, timers, handshakes and closing.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use pinnace_ring::Frame;
 use pinnace_sys::Errno;
 use pinnace_sys::poll::Batch;
 use pinnace_zmtp::SocketType;
@@ -17,6 +19,7 @@ use crate::error::Error;
 use crate::io::{Command, Io, Listener};
 use crate::link::scripted::{Read, Script};
 use crate::pipe::Outgoing;
+use crate::socket::Socket;
 use crate::transports::Bound;
 
 const PAIR: SocketType = SocketType::Pair;
@@ -191,4 +194,112 @@ fn a_message_that_is_sent_while_its_connection_is_replaced_is_written() {
         assert_eq!(first.take_written(), b"");
         assert_eq!(second.take_written(), message(b"late"), "ZMQ_CONFLATE {conflate}");
     }
+}
+
+/// Receives a name and a body, each by one call of `recv`.
+fn named_message(
+    mut recv: impl FnMut(&mut dyn FnMut(Frame<'_>)) -> Result<bool, Error>,
+) -> Result<(Vec<u8>, Vec<u8>), Error> {
+    let [mut name, mut body] = [Vec::new(), Vec::new()];
+    recv(&mut |frame| name = frame.data().to_vec())?;
+    recv(&mut |frame| body = frame.data().to_vec())?;
+    Ok((name, body))
+}
+
+/// All messages: the name of the sender by the body.
+fn named_messages(socket: Socket) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let next = || named_message(|sink| socket.recv(false, sink)).ok();
+    std::iter::from_fn(next).map(|(name, body)| (body, name)).collect()
+}
+
+fn message_of(name: &[u8], body: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    BTreeMap::from([(body.to_vec(), name.to_vec())])
+}
+
+/// The call has read its notices when the peer is replaced.
+#[test]
+fn a_router_that_receives_while_its_peer_is_replaced_names_the_new_one() {
+    let mut dialer = Dialer::with(SocketType::Router, |_| {});
+    let socket = dialer.socket;
+    let first = dialer.connected_to(b"first", &[b"one"]);
+    assert_eq!(named_messages(socket), message_of(b"first", b"one"));
+    // From now on the list of readable pipes has the pipe: it was not parked.
+    dialer.receives(&first, &[b"two"]);
+    assert_eq!(named_message(|sink| socket.recv(false, sink)), Ok((b"first".to_vec(), b"two".to_vec())));
+    let meanwhile = socket.call(false, |core| {
+        dialer.lost();
+        dialer.connected_to(b"second", &[b"three"]);
+        named_message(|sink| core.pattern.recv(&mut core.pipes, sink))
+    });
+    let received: BTreeMap<_, _> = meanwhile.map(|(name, body)| (body, name)).into_iter().collect();
+    let expected = message_of(b"second", b"three");
+    assert!(
+        received == expected || (received.is_empty() && named_messages(socket) == expected),
+        "{received:?}"
+    );
+}
+
+/// A ROUTER that has read its notices when the peer is replaced sends the new peer nothing.
+#[test]
+fn a_message_that_is_sent_while_its_peer_is_replaced_goes_to_nobody() {
+    let mut dialer = Dialer::with(SocketType::Router, |_| {});
+    let socket = dialer.socket;
+    dialer.connected_to(b"first", &[b"hello"]);
+    assert_eq!(named_messages(socket), message_of(b"first", b"hello"));
+    let script = socket.call(false, |core| {
+        dialer.lost();
+        let script = dialer.connected_to(b"second", &[]);
+        core.pattern.send(&mut core.pipes, &mut Outgoing::Bytes(b"first"), true)?;
+        core.pattern.send(&mut core.pipes, &mut Outgoing::Bytes(b"late"), false)?;
+        Ok(script)
+    });
+    socket.call(false, |_| Ok(())).unwrap();
+    assert_eq!(script.unwrap().take_written(), b"");
+    assert_eq!(socket.drops().unwrap().total(), 1);
+}
+
+/// A REP that has read its notices when the peer is replaced does not answer the new peer.
+#[test]
+fn a_reply_that_is_sent_while_its_peer_is_replaced_goes_to_nobody() {
+    let mut dialer = Dialer::with(SocketType::Rep, |_| {});
+    let first = dialer.connected_to(b"first", &[]);
+    dialer.receives(&first, &[b"", b"question"]);
+    let socket = dialer.socket;
+    assert_eq!(socket.recv(false, &mut |_| {}), Ok(false));
+    let script = socket.call(false, |core| {
+        dialer.lost();
+        let script = dialer.connected_to(b"second", &[]);
+        core.pattern.send(&mut core.pipes, &mut Outgoing::Bytes(b"answer"), false)?;
+        Ok(script)
+    });
+    socket.call(false, |_| Ok(())).unwrap();
+    assert_eq!(script.unwrap().take_written(), b"");
+    assert_eq!(socket.drops().unwrap().total(), 1);
+}
+
+/// The socket makes no call while its peers come and go.
+#[test]
+fn a_router_names_the_senders_of_unread_messages_of_any_number_of_connections() {
+    let mut dialer = Dialer::with(SocketType::Router, |_| {});
+    let peers: [(&[u8], &[&[u8]]); 6] = [
+        (b"a", &[b"1", b"2"]),
+        (b"b", &[]),
+        (b"c", &[b"3"]),
+        (b"", &[b"4"]),
+        (b"d", &[]),
+        (b"a", &[b"5", b"6"]),
+    ];
+    for (index, (name, messages)) in peers.into_iter().enumerate() {
+        if index > 0 {
+            dialer.lost();
+        }
+        dialer.connected_to(name, messages);
+    }
+    let mut received = named_messages(dialer.socket);
+    let nameless = received.remove(&b"4"[..]).expect("a message");
+    assert_eq!((nameless.len(), nameless[0]), (5, 0));
+    let name = |body: &[u8]| received[body].clone();
+    let names = [b"1", b"2", b"3", b"5", b"6"].map(|body| name(body));
+    assert_eq!(names, [b"a", b"a", b"c", b"a", b"a"]);
+    assert_eq!(dialer.socket.stats().unwrap().peers.len(), 1, "the others have ended");
 }

@@ -16,7 +16,7 @@ pub(super) struct Attached {
 }
 
 pub(super) enum AttachedTo {
-    /// Managed by the I/O thread under this token.
+    /// Managed by the I/O thread under this token; for a connection, its pipe if that exists.
     Remote { token: u64, bound: Option<Arc<Bound>>, pipe: Option<PipeId> },
     /// An inproc name; for a connection, its pipe.
     Inproc(Option<PipeId>),
@@ -59,9 +59,25 @@ impl Endpoints {
         self.list.retain(|one| !one.is_managed_as(token));
     }
 
-    /// Removes the endpoint of an inproc pipe.
-    pub(super) fn forget_inproc(&mut self, id: PipeId) {
+    /// The connection managed under this token has a new pipe. Has no effect on a listener.
+    pub(super) fn set_pipe(&mut self, of: u64, id: PipeId) {
+        for one in &mut self.list {
+            if let AttachedTo::Remote { token, bound: None, pipe } = &mut one.what
+                && *token == of
+            {
+                *pipe = Some(id);
+            }
+        }
+    }
+
+    /// A pipe has ended: removes the endpoint of an inproc pipe. A remote endpoint may get another pipe.
+    pub(super) fn forget_pipe(&mut self, id: PipeId) {
         self.list.retain(|one| !matches!(one.what, AttachedTo::Inproc(Some(pipe)) if pipe == id));
+        for one in &mut self.list {
+            if let AttachedTo::Remote { pipe, .. } = &mut one.what {
+                pipe.take_if(|pipe| *pipe == id);
+            }
+        }
     }
 
     /// Removes and returns the endpoint that the pipe was connected by; `origin` is the token recorded in its link.

@@ -26,7 +26,7 @@ impl EndedPipes {
         self.ids.retain(|&id| {
             let gone = pipes.peek(id).is_none();
             if gone {
-                *peers += u64::from(pipes.get(id).is_some_and(|pipe| pipe.up));
+                *peers += u64::from(pipes.get(id).is_some_and(|pipe| pipe.has_met));
                 if pipes.get(id).is_some() {
                     pattern.removed(pipes, id);
                     pipes.remove(id);

@@ -37,6 +37,9 @@ impl Core {
             Notice::SwitchedToMemory(id) => self.pipes.get(id).into_iter().for_each(Pipe::lend),
             Notice::Attach(id, pipe) => {
                 let is_inproc = matches!(pipe.far, Far::Socket { .. });
+                if let Far::Link(Some(link)) = &pipe.far {
+                    self.endpoints.set_pipe(link.config.origin, id);
+                }
                 self.pipes.insert(id, *pipe);
                 self.apply_hwm(id);
                 if is_inproc {
@@ -72,8 +75,7 @@ impl Core {
                 self.pattern.writable(&mut self.pipes, id);
             }
             Notice::Ended(id) => {
-                // A pipe with a link ends with its endpoint, or has none.
-                self.endpoints.forget_inproc(id);
+                self.endpoints.forget_pipe(id);
                 self.answer_end(id);
                 self.end_pipe(id);
                 self.count_unheard(id);

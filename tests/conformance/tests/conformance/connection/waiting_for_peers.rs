@@ -11,6 +11,7 @@ over_transports!(
     subscriptions_are_acknowledged,
     producers_end,
     producers_that_bring_nothing_end,
+    a_peer_ends_with_its_endpoint,
     a_descriptor_says_what_is_so,
     kicked_for_good,
     whole_messages_do_not_mix,
@@ -189,6 +190,18 @@ fn producers_that_bring_nothing_end(transport: Transport) {
     }
     pull.wait_ended(3, PATIENCE_MS.into()).expect("all have ended");
     assert_eq!(pull.stats().ended_peers, 3);
+}
+
+/// An endpoint that this socket connected counts when it is given up, after its connection was lost.
+fn a_peer_ends_with_its_endpoint(transport: Transport) {
+    let ctx = Context::new();
+    let (push, pull) = (ctx.socket(PUSH), ctx.socket(PULL).with(RECONNECT_IVL, -1));
+    transport.join(&push, &pull);
+    push.put("the last");
+    push.close().expect("close");
+    pull.expect(&["the last"]);
+    pull.wait_ended(1, PATIENCE_MS.into()).expect("it has ended");
+    assert_eq!(pull.stats().ended_peers, 1);
 }
 
 /// Over inproc, a connection is kicked and then its endpoint is disconnected: its number is not reused until the

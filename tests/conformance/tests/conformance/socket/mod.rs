@@ -9,6 +9,7 @@ mod pubsub;
 mod pubsub_more;
 mod pushpull;
 mod radio_dish;
+mod replaced_peers;
 mod reqrep;
 mod scatter_gather;
 mod stream;
