@@ -168,7 +168,7 @@ pinnace_files_transfer_t *pinnace_files_discard(pinnace_files_client_t *client, 
 #define PINNACE_FILES_MOVED 6    /* the source has moved a path: path, other, here */
 #define PINNACE_FILES_PLANNED 7  /* of a dry run: a path would be made, replaced or removed: path, removal */
 #define PINNACE_FILES_CURRENT 8  /* of a path that is followed: everything in its last listing is here */
-#define PINNACE_FILES_FAILED 9   /* a file failed; the others go on: path, error, text */
+#define PINNACE_FILES_FAILED 9   /* a file failed; the others go on: path, error, text, here */
 #define PINNACE_FILES_ENDED 10   /* the transfer is complete: files, bytes, failed */
 #define PINNACE_FILES_ABORTED 11 /* the transfer has ended before it was complete: error, text */
 #define PINNACE_FILES_LINKED 12  /* a file that is here has another name too: path, other (the name it has) */
@@ -189,7 +189,7 @@ typedef struct pinnace_files_event_t {
     uint64_t files;         /* that were transferred, or listed */
     uint64_t bytes;         /* the file's size; further octets; octets of all files */
     uint64_t failed;        /* files that failed */
-    int here;               /* 1: it was removed or moved at the target, too */
+    int here;               /* 1: it was removed or moved at the target, too; it failed on the disk of this host */
     int removal;            /* 1: it would be removed */
     int type;               /* PINNACE_FILES_FILE and following */
     uint32_t mode;          /* permission bits */

@@ -12,9 +12,9 @@ use super::milliseconds;
 
 /// Exit codes of `pinnace files`.
 pub const EXIT_CODES: &str = "Exit codes: 0 everything arrived, or is the same; 1 some files failed or differ, and the \
-    output names them; 2 wrong arguments; 3 no server answers; 4 refused: the server does not admit this client, or \
-    all that failed is forbidden by the server, the file system or a rule; 5 no room on the disk; 130 and 143 ended by \
-    SIGINT and SIGTERM.";
+    output names them; 2 wrong arguments; 3 no server answers; 4 refused as a whole: the server does not admit this \
+    client, or the path itself is forbidden by the server, the file system or a rule, or something is in its way; 5 no \
+    room on the disk; 130 and 143 ended by SIGINT and SIGTERM.";
 
 /// Where a server listens, and where clients expect it.
 pub const ENDPOINT: &str = "tcp://127.0.0.1:5670";

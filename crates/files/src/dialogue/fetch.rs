@@ -406,7 +406,7 @@ impl Fetch {
         };
         match outcome {
             Ok(()) => {}
-            Err(error) if headers.form == Form::Failed => self.reporter.fail_at_source(filename, error),
+            Err(error) if headers.form == Form::Failed => self.reporter.fail_there(filename, error),
             Err(error) => self.retry_or_fail(filename, error),
         }
         self.ask_names(asks, if self.is_listing { NAMES_MAX } else { 1 });

@@ -3,7 +3,7 @@
 use super::events::{EventSender, Reporter};
 use super::operation::{Asks, Operation, Reply};
 use super::{Event, Report, shown};
-use crate::error::Error;
+use crate::error::{Error, FileError};
 use crate::rules::Rules;
 use crate::wire::{Change, Form, Mode, Request};
 
@@ -26,15 +26,25 @@ impl Upload {
         Upload { path, source, local, rules, reporter: Reporter::new(events), is_over: false }
     }
 
-    /// The server names a file of this client that failed by its virtual path. Returns its path on this host.
-    fn name_of(&self, filename: &[u8]) -> Vec<u8> {
+    /// The server names a file of this client that failed by its virtual path. Returns its path on this host. None: it
+    /// is another path.
+    fn local_path_of(&self, filename: &[u8]) -> Option<Vec<u8>> {
         let source = self.source.strip_suffix(b"/").unwrap_or(&self.source);
-        match filename.strip_prefix(source) {
-            Some(b"" | b"/") => self.local.clone(),
-            Some(below) if below.starts_with(b"/") => {
-                [self.local.strip_suffix(b"/").unwrap_or(&self.local), below].concat()
+        match filename.strip_prefix(source)? {
+            b"" | b"/" => Some(self.local.clone()),
+            below if below.starts_with(b"/") => {
+                Some([self.local.strip_suffix(b"/").unwrap_or(&self.local), below].concat())
             }
-            _ => filename.to_vec(),
+            _ => None,
+        }
+    }
+
+    fn fail(&mut self, reply: &Reply<'_>) {
+        match self.local_path_of(reply.burger.filename) {
+            Some(local) => {
+                self.reporter.fail_by(shown(&local), FileError { here: true, ..reply.failure() });
+            }
+            None => self.reporter.fail_there(reply.burger.filename, reply.failure()),
         }
     }
 }
@@ -52,7 +62,7 @@ impl Operation for Upload {
         match reply.headers.form {
             Form::Planned => self.reporter.tell(Event::Planned { path: path(), removal }),
             Form::Data if removal => self.reporter.tell(Event::Removed { path: path(), here: true }),
-            Form::Failed => self.reporter.fail(&self.name_of(reply.burger.filename), reply.failure()),
+            Form::Failed => self.fail(reply),
             Form::End => {
                 self.reporter.report.files = reply.headers.files.unwrap_or(0);
                 self.reporter.report.bytes = reply.headers.bytes.unwrap_or(0);

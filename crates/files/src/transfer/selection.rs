@@ -40,16 +40,20 @@ impl Selection {
             && removed.saturating_add(count) > most
         {
             let left = most.saturating_sub(removed);
-            let text = format!(
-                "nothing was removed: {count} files and directories are not at the source, and {left} may be removed"
-            );
-            return Err(FileError::new(Code::Limit, text));
+            let due = if count == 1 { "1 removal is".to_owned() } else { format!("{count} removals are") };
+            return Err(self.refused(Code::Limit, &format!("{due} due, and {left} allowed")));
         }
         if !self.rules.dry_run {
             // One thread at a time has the transfer.
             self.removed.store(removed + count, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Nothing is removed, for this reason.
+    pub fn refused(&self, code: Code, reason: &str) -> FileError {
+        let is = if self.rules.dry_run { "would be" } else { "was" };
+        FileError::new(code, format!("nothing {is} removed: {reason}"))
     }
 
     /// Returns true if the source's file replaces the one here. `own_digest` computes the digest of that one; it is
