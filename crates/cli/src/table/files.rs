@@ -167,7 +167,7 @@ pub struct FilesPut {
     /// then
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
-    /// Virtual path of the file, or of a folder
+    /// Virtual path of the file, or of a folder. Missing folders above it are made
     #[arg(value_name = "PATH", value_parser = virtual_path)]
     pub path: String,
     #[command(flatten)]

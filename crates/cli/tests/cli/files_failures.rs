@@ -90,6 +90,30 @@ fn what_is_in_the_way_of_an_upload_is_told_by_the_server_s_path() {
     put(&small, "/other", "/other/small: a directory is in the way of a file");
 }
 
+#[test]
+fn an_upload_makes_missing_folders() {
+    let folder = Folder::new();
+    file(&folder.path("source/below/a"), "a");
+    fs::create_dir(folder.path("to")).unwrap();
+    let (_server, endpoint) = serve_by(&folder, "files", &[&folder.text("to"), "--writable"]);
+    let (a, content) = (folder.text("source/below/a"), format!("{}/", folder.text("source/below")));
+    for (from, path, made) in [
+        (&a, "/one/two/new", "one/two/new"),
+        (&a, "/three/four/", "three/four/a"),
+        (&content, "/five/six/", "five/six/a"),
+        (&content, "/seven/eight", "seven/eight/a"),
+        (&folder.text("source/below"), "/nine/ten", "nine/ten/below/a"),
+    ] {
+        files(&["put", "-s", &endpoint, from, path, "--dry-run"], 0);
+        assert!(!folder.path("to").join(made.split('/').next().unwrap()).exists());
+        files(&["put", "-s", &endpoint, from, path], 0);
+        assert_eq!(fs::read(folder.path("to").join(made)).unwrap(), b"a");
+    }
+    let none = folder.text("none");
+    files(&["put", "-s", &endpoint, &none, "/eleven/twelve"], 1);
+    assert!(!folder.path("to/eleven").exists(), "nothing came");
+}
+
 /// At the root of the transfer as below it.
 #[test]
 fn a_file_in_the_way_of_the_folder_itself() {
