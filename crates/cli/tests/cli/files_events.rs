@@ -59,3 +59,30 @@ fn a_removal_has_its_path_here() {
     let one = events(&["get", "-s", &endpoint, "/data/a", &folder.text("one")], 0);
     assert_eq!(one[1]["local"], json!(folder.text("one")), "a file by itself");
 }
+
+/// An upload tells the events of a download, by the paths at the server.
+#[test]
+fn an_upload_tells_what_a_download_tells() {
+    let folder = different();
+    fs::write(folder.path("source/large"), vec![7; 3_000_000]).unwrap();
+    fs::hard_link(folder.path("source/large"), folder.path("source/other")).unwrap();
+    let (source, to) = (format!("{}/", folder.text("source")), folder.text("to"));
+    let words = [&format!("{to}=/data")[..], "--writable"];
+    let (_server, endpoint) = serve_by(&folder, "files", &words);
+    let mut put = events(&["put", "-s", &endpoint, &source, "/data/", "-H", "--delete"], 0);
+    fs::create_dir_all(folder.path("copy/own")).unwrap();
+    let copy = folder.text("copy");
+    let mut get = events(&["sync", "-s", &endpoint, "/data/", &copy, "-H"], 0);
+    get.iter_mut().for_each(|line| drop(line.as_object_mut().unwrap().remove("local")));
+    // Which of the two names is listed first is the file system's choice.
+    for lines in [&mut put, &mut get] {
+        let of_links = |line: &Value| line["path"] == "/data/large" || line["path"] == "/data/other";
+        let kinds: Vec<Value> =
+            lines.extract_if(.., |line| of_links(line)).map(|line| line["event"].clone()).collect();
+        let count = |kind: &str| kinds.iter().filter(|found| **found == *kind).count();
+        assert_eq!(["begun", "finished", "linked"].map(count), [1, 1, 1], "{kinds:?}");
+    }
+    assert_eq!(put, get);
+    let kinds: Vec<&str> = put.iter().filter_map(|line| line["event"].as_str()).collect();
+    assert_eq!(kinds, ["finished", "finished", "finished", "removed"]);
+}

@@ -5,7 +5,7 @@ use super::operation::{Asks, Operation, Reply};
 use super::{Event, Report, shown};
 use crate::error::{Error, FileError};
 use crate::rules::Rules;
-use crate::wire::{Change, Form, Mode, Request};
+use crate::wire::{Change, Form, Headers, Mode, Request};
 
 /// An upload that is under way.
 pub struct Upload {
@@ -49,6 +49,18 @@ impl Upload {
     }
 }
 
+/// The server has a file, or another name of one.
+fn done(path: String, headers: &Headers) -> Event {
+    match headers.from.is_empty() {
+        true => Event::Finished {
+            path,
+            size: headers.size.unwrap_or(0),
+            digest: headers.digest.unwrap_or_default(),
+        },
+        false => Event::Linked { path, first: shown(&headers.from) },
+    }
+}
+
 impl Operation for Upload {
     fn begin(&mut self, asks: &mut Asks) {
         self.reporter.report = Report::default();
@@ -62,6 +74,10 @@ impl Operation for Upload {
         match reply.headers.form {
             Form::Planned => self.reporter.tell(Event::Planned { path: path(), removal }),
             Form::Data if removal => self.reporter.tell(Event::Removed { path: path(), here: true }),
+            Form::Begin => {
+                self.reporter.tell(Event::Begun { path: path(), size: reply.headers.size.unwrap_or(0) });
+            }
+            Form::Data if reply.burger.eof => self.reporter.tell(done(path(), reply.headers)),
             Form::Failed => self.fail(reply),
             Form::End => {
                 self.reporter.report.files = reply.headers.files.unwrap_or(0);

@@ -201,14 +201,8 @@ impl Session {
                         provider.push(reply(&request.path, &headers));
                         return false;
                     }
-                    Event::Planned { path, removal } => {
-                        provider.push(told(request.number, Form::Planned, &path, removal));
-                    }
-                    Event::Removed { path, here: true } => {
-                        provider.push(told(request.number, Form::Data, &path, true));
-                    }
                     Event::Aborted(_) => return false,
-                    _ => {}
+                    event => told(request.number, event).into_iter().for_each(|frame| provider.push(frame)),
                 }
             }
             true
@@ -252,10 +246,25 @@ impl Session {
     }
 }
 
-/// The frame that tells what happens to a path of an upload.
-fn told(request: u32, form: Form, path: &str, removal: bool) -> Vec<u8> {
-    let headers = Headers { request: Some(request), form, ..Headers::default() }.write();
+/// The frame that tells what happens to a path of an upload. None: nothing is told.
+fn told(request: u32, event: Event) -> Option<Vec<u8>> {
+    let headers = Headers { request: Some(request), ..Headers::default() };
+    let (path, headers, removal, eof) = match event {
+        Event::Begun { path, size } => {
+            (path, Headers { form: Form::Begin, size: Some(size), ..headers }, false, false)
+        }
+        Event::Finished { path, size, digest } => {
+            (path, Headers { size: Some(size), digest: Some(digest), ..headers }, false, true)
+        }
+        Event::Linked { path, first } => (path, Headers { from: first.into_bytes(), ..headers }, false, true),
+        Event::Planned { path, removal } => {
+            (path, Headers { form: Form::Planned, ..headers }, removal, false)
+        }
+        Event::Removed { path, here: true } => (path, headers, true, false),
+        _ => return None,
+    };
     let operation = if removal { Change::Delete } else { Change::Create };
+    let headers = headers.write();
     let burger = Cheezburger::new(0, path.as_bytes(), headers.hash());
-    Message::Cheezburger(Cheezburger { operation, ..burger }).to_frame()
+    Some(Message::Cheezburger(Cheezburger { operation, eof, ..burger }).to_frame())
 }
