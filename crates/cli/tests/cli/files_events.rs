@@ -53,6 +53,9 @@ fn a_removal_has_its_path_here() {
     let planned = events(&[&sync[..], &["--dry-run"]].concat(), 0);
     let expected = json!({"event": "planned", "path": "/data/own", "local": own, "action": "remove"});
     assert_eq!((planned.len(), &planned[3]), (4, &expected));
+    let limited = events(&[&sync[..], &["--dry-run", "--max-delete", "0"]].concat(), 1);
+    assert_eq!((limited.len(), &limited[4]), (5, &expected), "it is listed all the same");
+    assert!(limited[0]["error"].as_str().unwrap().contains("1 removal is due, and 0 allowed"));
     let done = events(&sync, 0);
     assert_eq!(done[3], json!({"event": "removed", "path": "/data/own", "local": own, "here": true}));
     assert_eq!((&done[0]["local"], &done[0]["event"]), (&json!(folder.text("to/a")), &json!("finished")));

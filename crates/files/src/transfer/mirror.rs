@@ -45,7 +45,7 @@ impl Mirror {
     }
 
     /// After a listing: removes what it did not have, and reports each path. Errors: the listing is not complete, or is
-    /// empty; more would be removed than is allowed; those of the file system.
+    /// empty; more would be removed than is allowed, which a dry run reports nevertheless; those of the file system.
     pub fn remove_unlisted(
         &mut self,
         folder: &dyn Folder,
@@ -69,9 +69,14 @@ impl Mirror {
         if base.is_empty() && names.is_empty() && !unlisted.is_empty() && !is_forced {
             return Err(selection.refused(Code::Denied, "the source is empty"));
         }
-        selection.count_removals(count)?;
+        let allowed = selection.count_removals(count);
+        if rules.dry_run {
+            unlisted.iter().for_each(removed);
+            return allowed;
+        }
+        allowed?;
         for path in unlisted {
-            if rules.dry_run || remove_uncounted(folder, filter, &path)? {
+            if remove_uncounted(folder, filter, &path)? {
                 removed(&path);
             }
         }
