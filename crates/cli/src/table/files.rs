@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use pinnace::files::rules::Pattern;
+use pinnace::files::tree::TreePath;
 
 use super::deliver::{Trusted, trusted};
 use super::milliseconds;
@@ -89,8 +90,8 @@ pub struct ServerArgs {
     /// Endpoint of the server
     #[arg(short, long, value_name = "ENDPOINT", default_value = ENDPOINT)]
     pub server: String,
-    /// How long the server may take to answer, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "10000", value_parser = milliseconds)]
+    /// How long the server may take to answer, in milliseconds, at least 1
+    #[arg(long, value_name = "MS", default_value = "10000", value_parser = patience)]
     pub timeout: Duration,
     /// The most bytes a second in each direction; K, M and G stand for 1024, 1024^2 and 1024^3
     #[arg(long, value_name = "BYTES", value_parser = rate)]
@@ -129,10 +130,20 @@ fn rate(text: &str) -> Result<u64, String> {
 }
 
 fn virtual_path(text: &str) -> Result<String, String> {
-    match text.starts_with('/') {
-        true => Ok(text.to_owned()),
-        false => Err(format!("a virtual path of the server begins with a slash, as in /{text}")),
+    let Some(inner) = text.strip_prefix('/') else {
+        return Err(format!("a virtual path of the server begins with a slash, as in /{text}"));
+    };
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    TreePath::parse(inner.as_bytes()).map(|_| text.to_owned()).map_err(|error| error.text)
+}
+
+/// How long the server may take.
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = milliseconds(text)?;
+    if time.is_zero() {
+        return Err("must be at least 1: in no time, no server answers".to_owned());
     }
+    Ok(time)
 }
 
 fn named_path(text: &str) -> Result<(String, String), String> {

@@ -69,6 +69,19 @@ fn exit_codes_say_why() {
     }
     wrong(&["get", "-s", &endpoint, "photos"], "begins with a slash, as in /photos");
     wrong(&["put", "-s", &endpoint, "a", "photos"], "begins with a slash");
+    // No server is asked: there is none.
+    let nobody = folder.ipc("nobody");
+    for (path, expected) in
+        [("/..", "a name . or .."), ("/a/./b/", "a name . or .."), ("/a//b", "an empty name")]
+    {
+        for command in ["get", "sync", "verify", "watch"] {
+            wrong(&[command, "-s", &nobody, path, &to], expected);
+        }
+        wrong(&["ls", "-s", &nobody, path], expected);
+        wrong(&["put", "-s", &nobody, &to, path], expected);
+        wrong(&["serve", &to, "--read", &format!("*={path}")], expected);
+    }
+    wrong(&["ls", "-s", &nobody, "--timeout", "0"], "must be at least 1");
     wrong(&["ls", "-s", &endpoint, "--user", "a", "--password-file", &none], "none: No such file");
     wrong(&["ls", "-s", &endpoint, "--cert", &none, "--server-key", &none], "none");
     let source = folder.text("source");

@@ -247,3 +247,37 @@ fn serve_by_tcp(words: &[&str]) -> (Serving, String) {
     let endpoint = server.said_after("listening at ");
     (Serving::of(server), endpoint)
 }
+
+/// `/` is in no folder: the error names the folders below it.
+#[test]
+fn a_path_above_the_folders() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("source")).unwrap();
+    let (one, two) = (format!("{}=/one", folder.text("source")), format!("{}=/two/b", folder.text("source")));
+    let (_server, endpoint) = serve_by(&folder, "one", &[&one, "--writable"]);
+    let (_other, endpoint_of_two) = serve_by(&folder, "two", &[&one, &two, "--writable"]);
+    let to = folder.text("to");
+    for command in ["get", "sync", "verify", "watch"] {
+        for (endpoint, names) in [(&endpoint, "/one"), (&endpoint_of_two, "/one, /two/b")] {
+            let done = files(&[command, "-s", endpoint, "/", &to, "-q"], 1);
+            let expected = format!("pinnace: /: no folder is served at this path, but below it: {names}\n");
+            assert_eq!(done.err, format!("{expected}pinnace: 1 file failed\n"), "{command}");
+        }
+    }
+    let put = files(&["put", "-s", &endpoint_of_two, &folder.text("source"), "/two"], 1);
+    assert!(put.err.contains("/two: no folder is served at this path, but below it: /two/b\n"), "{put:?}");
+    let get = files(&["get", "-s", &endpoint_of_two, "/three", &to], 1);
+    assert!(get.err.contains("/three: no folder is served at this path\n"), "{get:?}");
+}
+
+/// A failure of `watch` is told when it happens, and not again at the end.
+#[test]
+fn a_failure_of_a_watch_is_told_once() {
+    let folder = Folder::new();
+    file(&folder.path("source/a"), "a");
+    let (_server, endpoint) = serve(&folder, &folder.text("source"));
+    let done = files(&["watch", "-s", &endpoint, "/a", &folder.text("to")], 1);
+    assert_eq!(done.err, "pinnace: /a: only directories can be followed\npinnace: 1 file failed\n");
+    let done = files(&["watch", "-s", &endpoint, "/a", &folder.text("to"), "--json"], 1);
+    assert_eq!(done.out.matches("only directories can be followed").count(), 1);
+}

@@ -238,7 +238,7 @@ impl Fetch {
         if self.arrivals.miss(filename, error.code) {
             return Ok(());
         }
-        if error.code == Code::NotFound && self.follows {
+        if error.code == Code::NotFound && self.follows && filename != self.path {
             // It was removed since it was listed, which is told too.
             return Ok(());
         }

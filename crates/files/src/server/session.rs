@@ -104,6 +104,12 @@ impl Session {
                 let paths = self.readable_below(&request.path, mounts);
                 self.provider.list_paths(&request, &paths, mounts);
             }
+            Some(Ok(request)) if self.is_transfer_above_folders(&request, mounts) => {
+                let below = self.readable_below(&request.path, mounts);
+                let names: Vec<_> = below.iter().map(|path| String::from_utf8_lossy(path)).collect();
+                let text = format!("no folder is served at this path, but below it: {}", names.join(", "));
+                self.provider.fail_request(&request, &FileError::new(Code::NotFound, text));
+            }
             Some(Ok(request)) if !self.may_do(&request) => {
                 let error = FileError::new(Code::Denied, "no right to this path");
                 self.provider.fail_request(&request, &error);
@@ -148,6 +154,14 @@ impl Session {
     fn is_above_folders(&self, request: &Request, mounts: &Mounts) -> bool {
         let is_above = || !self.may_do(request) || mounts.resolve(&request.path).is_err();
         request.mode == Mode::List && is_above() && !self.readable_below(&request.path, mounts).is_empty()
+    }
+
+    /// Returns true if a path that is in no folder, but has some below, is to be transferred or followed.
+    fn is_transfer_above_folders(&self, request: &Request, mounts: &Mounts) -> bool {
+        let is_transfer = matches!(request.mode, Mode::Fetch | Mode::Values | Mode::Follow | Mode::Upload);
+        is_transfer
+            && mounts.resolve(&request.path).is_err()
+            && !self.readable_below(&request.path, mounts).is_empty()
     }
 
     /// Aliases and paths with a right that are below a path, as far as the client may read them.
