@@ -149,7 +149,7 @@ fn what_is_moved_is_not_sent_again() {
     let inode = fs::metadata(dirs.to.join("a/b/large")).unwrap().ino();
     fs::rename(dirs.from.join("a"), dirs.from.join("moved")).unwrap();
     wait_for(&transfer, |event| matches!(event, Event::Moved { to, here: true, .. } if to == "/data/moved"));
-    wait_for(&transfer, is_current);
+    let mut seen = wait_for(&transfer, is_current);
     fs::rename(dirs.from.join("moved/b/large"), dirs.from.join("large")).unwrap();
     wait_for(&transfer, |event| matches!(event, Event::Moved { to, here: true, .. } if to == "/data/large"));
     wait_until_equal(&dirs);
@@ -157,6 +157,9 @@ fn what_is_moved_is_not_sent_again() {
     assert!(server.sent_bytes() < sent + 1000, "{sent} and {}", server.sent_bytes());
     // What is written in a moved directory is noticed.
     fs::write(dirs.from.join("moved/b/new"), "new").unwrap();
+    let is_new = |event: &Event| matches!(event, Event::Finished { path, .. } if path == "/data/moved/b/new");
+    seen.extend(wait_for(&transfer, is_new));
+    assert!(!seen.iter().any(|event| event.contains("Removed")), "a move is no removal: {seen:?}");
     wait_until_equal(&dirs);
 }
 
