@@ -9,7 +9,7 @@ use pinnace::files::rules::Rules;
 
 use super::paths::Paths;
 use super::progress::Progress;
-use super::total;
+use super::{counted, total};
 use crate::outcome::{Failure, Outcome, closed_output_fails_if, say};
 use crate::table::files::FilesGet;
 
@@ -60,7 +60,7 @@ pub fn put(client: &Client, path: &str, rules: Rules) -> Outcome<Transfer> {
 fn of_error(error: &Error, bytes: u64) -> Failure {
     let text = match bytes {
         0 => error.to_string(),
-        bytes => format!("{error}; standard output has only the first {bytes} bytes"),
+        bytes => format!("{error}; standard output has only the first {}", counted(bytes, "byte")),
     };
     match error {
         Error::NoServer(_) => Failure::TimedOut(text),
