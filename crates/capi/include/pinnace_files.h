@@ -118,7 +118,7 @@ int pinnace_files_client_close(pinnace_files_client_t *client);
  *   existing           which files of the target are replaced: `different`, those whose size or time differs from the
  *                      source's; `not_newer`, of these only those that are not newer than the source's; `nothing`
  *                      [different]
- *   checksum           1: files of the same size and time are compared by their content
+ *   checksum           1: files of the same size are compared by their content
  *   whole_files        1: a large file that differs is sent whole, and not only its blocks that differ
  *   deletion           1: what the source does not have is removed at the target
  *   deletion_most      the transfer removes at most so many files and directories; more fail: E2BIG [no limit]

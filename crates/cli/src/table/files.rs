@@ -256,7 +256,7 @@ pub struct RulesArgs {
     /// Do not replace any files
     #[arg(long, conflicts_with = "update")]
     pub ignore_existing: bool,
-    /// Compare files of the same size and time by their content: both sides read them
+    /// Compare files of the same size by their content, whatever their times: both sides read them
     #[arg(short, long)]
     pub checksum: bool,
     /// Fetch large files that differ as a whole, and not only the blocks that differ

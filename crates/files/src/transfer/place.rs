@@ -324,13 +324,13 @@ impl TreeTarget {
                 Ok(if is_same { Placed::Same } else { Placed::Made })
             }
             Kind::File => {
-                let is_known = |own: &Attributes| (own.size, own.mtime_ns) == (entry.size, entry.mtime_ns);
-                let is_known = own.as_ref().is_some_and(is_known);
-                if let Some(more) = more.filter(|_| is_known) {
+                let same = own.filter(|own| selection.is_same(own, entry));
+                if let Some(more) = more.filter(|_| same.is_some()) {
                     directory.set_more(name, &more)?;
                 }
-                if is_known && own.is_some_and(|own| own.mode != entry.mode & 0o777) {
-                    directory.set_attributes(name, entry.mtime_ns, entry.mode & 0o777)?;
+                let (mtime_ns, mode) = (entry.mtime_ns, entry.mode & 0o777);
+                if same.is_some_and(|own| (own.mtime_ns, own.mode) != (mtime_ns, mode)) {
+                    directory.set_attributes(name, mtime_ns, mode)?;
                 }
                 Ok(Placed::Same)
             }

@@ -70,7 +70,7 @@ impl Selection {
             _ if own.kind != Kind::File => true,
             Existing::Nothing => false,
             Existing::NotNewer if own.mtime_ns > entry.mtime_ns => false,
-            _ if is_same && self.rules.checksum => {
+            _ if self.rules.checksum && own.size == entry.size => {
                 own_digest().is_none_or(|digest| digest[..] != *entry.target)
             }
             _ => !is_same,
@@ -84,6 +84,12 @@ impl Selection {
         let owner = owner.filter(|_| self.rules.owner);
         let xattrs = xattrs.filter(|_| self.rules.xattrs).map(<[u8]>::to_vec);
         (owner.is_some() || xattrs.is_some()).then_some(MoreAttributes { owner, xattrs })
+    }
+
+    /// Returns true if a file here that is not replaced has the content of the source's: its attributes may be set.
+    pub fn is_same(&self, own: &Attributes, entry: &Entry<'_>) -> bool {
+        let is_compared = self.rules.checksum && self.rules.existing == Existing::Different;
+        own.size == entry.size && (own.mtime_ns == entry.mtime_ns || is_compared)
     }
 
     /// Returns true if a name may become another file's, whose time is `mtime_ns`.
