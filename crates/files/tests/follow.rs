@@ -163,6 +163,37 @@ fn what_is_moved_is_not_sent_again() {
     wait_until_equal(&dirs);
 }
 
+#[test]
+fn what_is_in_the_way_of_a_new_directory_is_told_once() {
+    let dirs = dirs();
+    let new = dirs.from.with_file_name("new");
+    for path in [&new, &dirs.to] {
+        fs::create_dir(path).unwrap();
+    }
+    for name in ["a", "b"] {
+        fs::write(new.join(name), name).unwrap();
+    }
+    fs::write(dirs.to.join("new"), "a file").unwrap();
+    let server = builder(&dirs.from).start().unwrap();
+    let client = Client::connect(&server.endpoints()[0]).unwrap();
+    let transfer = client.follow("/data/", &dirs.to, Rules::default());
+    wait_for(&transfer, is_current);
+    fs::rename(new, dirs.from.join("new")).unwrap();
+    let mut failed = Vec::new();
+    loop {
+        match transfer.next_event_within(SOON).unwrap() {
+            Event::Failed { path, error } => failed.push((path, error.code)),
+            Event::Current => break,
+            _ => {}
+        }
+    }
+    assert_eq!(failed, [("/data/new".to_owned(), Code::Denied)]);
+    // Once it has gone, all of the directory arrives.
+    fs::remove_file(dirs.to.join("new")).unwrap();
+    fs::rename(dirs.from.join("new"), dirs.from.join("other")).unwrap();
+    wait_until_equal(&dirs);
+}
+
 /// Moves that come faster than they are told of.
 #[test]
 fn many_moves_end_where_the_source_is() {

@@ -414,7 +414,7 @@ impl TreeTarget {
         {
             remove_old_parts(&*root, self.selection.part_age);
         }
-        self.blocked = None;
+        self.blocked.take_if(|above| !base.is_below(above));
         self.mirror.iter_mut().for_each(|mirror| mirror.begin(base.clone()));
     }
 
