@@ -44,6 +44,10 @@ impl Paths {
         Paths { local: Local::Source { from: from.to_owned(), own }, ..Paths::of(path) }
     }
 
+    pub fn is_upload(&self) -> bool {
+        matches!(self.local, Local::Source { .. })
+    }
+
     /// The path on this host of a virtual path. None: the transfer has no target here.
     pub fn local(&self, virtual_path: &str) -> Option<PathBuf> {
         let Local::Target { to, own } = &self.local else { return None };

@@ -109,6 +109,7 @@ impl Progress {
             });
         }
         Some(match event {
+            Event::Planned { path, removal: false } if self.paths.is_upload() => format!("would send {path}"),
             Event::Planned { path, removal: false } => format!("would fetch {path}"),
             Event::Planned { path, removal: true } => format!("would remove {}", here(path)),
             _ if self.is_quiet => return None,

@@ -104,7 +104,8 @@ fn an_upload_makes_missing_folders() {
         (&content, "/seven/eight", "seven/eight/a"),
         (&folder.text("source/below"), "/nine/ten", "nine/ten/below/a"),
     ] {
-        files(&["put", "-s", &endpoint, from, path, "--dry-run"], 0);
+        let dry = files(&["put", "-s", &endpoint, from, path, "--dry-run"], 0);
+        assert!(dry.out.starts_with("would send /"), "{dry:?}");
         assert!(!folder.path("to").join(made.split('/').next().unwrap()).exists());
         files(&["put", "-s", &endpoint, from, path], 0);
         assert_eq!(fs::read(folder.path("to").join(made)).unwrap(), b"a");
