@@ -32,11 +32,11 @@ pub fn get(given: &FilesGet) -> Outcome {
 pub fn put(given: &FilesPut) -> Outcome {
     let client = connect(&given.server)?;
     let rules = rules(&given.rules, deletion(&given.deletion)?)?;
-    let (transfer, paths) = match given.from.as_os_str() == STANDARD {
-        true => (streams::put(&client, &given.path, rules)?, Paths::of(&given.path)),
-        false => (client.put_by(&given.from, &given.path, rules), Paths::from(&given.from, &given.path)),
+    let transfer = match given.from.as_os_str() == STANDARD {
+        true => streams::put(&client, &given.path, rules)?,
+        false => client.put_by(&given.from, &given.path, rules),
     };
-    complete(&transfer, &given.output, paths)
+    complete(&transfer, &given.output, Paths::from(&given.from, &given.path))
 }
 
 pub fn sync(given: &FilesSync) -> Outcome {

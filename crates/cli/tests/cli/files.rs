@@ -323,6 +323,8 @@ fn standard_output_and_input_are_files() {
     run(&["files", "put", "-s", &endpoint, "-", "/empty"], b"").expect(0);
     assert!(fs::read(source.join("empty")).unwrap().is_empty());
     run(&["files", "put", "-s", &endpoint, "-", "/folder/"], b"").expect(2);
+    let dry = run(&["files", "put", "-s", &endpoint, "-", "/dry", "-n"], b"dry").expect(0);
+    assert_eq!(dry.out, "would send /dry\n");
     server.end();
 }
 
