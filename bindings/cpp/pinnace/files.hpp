@@ -71,7 +71,7 @@ enum class EventKind {
     moved = PINNACE_FILES_MOVED,       /* path, other, here */
     planned = PINNACE_FILES_PLANNED,   /* path, removal */
     current = PINNACE_FILES_CURRENT,
-    failed = PINNACE_FILES_FAILED,   /* path, error, text */
+    failed = PINNACE_FILES_FAILED,   /* path, error, text, here */
     ended = PINNACE_FILES_ENDED,     /* files, bytes, failed */
     aborted = PINNACE_FILES_ABORTED, /* error, text */
     linked = PINNACE_FILES_LINKED,   /* path, other */
@@ -95,7 +95,7 @@ struct Event {
     std::uint64_t files = 0;              /* that were transferred, or listed */
     std::uint64_t bytes = 0;              /* a file's size; octets more; octets in all */
     std::uint64_t failed = 0;             /* files that failed */
-    bool here = false;                    /* the same was done here */
+    bool here = false;                    /* the same was done here; it failed on the disk of this host */
     bool removal = false;                 /* it would be removed */
     FileType type = FileType::none;       /* in a listing */
     std::uint32_t mode = 0;               /* permission bits */

@@ -196,7 +196,7 @@ class Rules {
                                : which == Existing::not_newer ? "not_newer"
                                                               : "nothing");
     }
-    /* Files of the same size and time are compared by their content. */
+    /* Files of the same size are compared by their content. */
     Rules &checksum(bool on = true) { return flag("checksum", on); }
     /* A large file that differs is sent whole, and not only its blocks that differ. */
     Rules &whole_files(bool on = true) { return flag("whole_files", on); }

@@ -52,7 +52,7 @@ class Rules:
     """The rules of a transfer. By default, files that differ in size or time are replaced, and nothing is removed.
 
     Of the patterns in `filter`, made by include and exclude, the first that matches a name counts. `checksum`: files of
-    the same size and time are compared by their content. `whole_files`: a large file that differs is sent whole, and
+    the same size are compared by their content. `whole_files`: a large file that differs is sent whole, and
     not only its blocks that differ. `compress`: chunks that shrink by an eighth travel compressed. `sparse`: holes are
     not sent, and zeros become holes. `hard_links`: a file with several names in a listing is sent once; its other names
     become hard links. `owner`: user and group ids are kept; a file whose ids may not be set fails. `xattrs`: extended

@@ -118,7 +118,7 @@ int pinnace_files_client_close(pinnace_files_client_t *client);
  *   existing           which files of the target are replaced: `different`, those whose size or time differs from the
  *                      source's; `not_newer`, of these only those that are not newer than the source's; `nothing`
  *                      [different]
- *   checksum           1: files of the same size and time are compared by their content
+ *   checksum           1: files of the same size are compared by their content
  *   whole_files        1: a large file that differs is sent whole, and not only its blocks that differ
  *   deletion           1: what the source does not have is removed at the target
  *   deletion_most      the transfer removes at most so many files and directories; more fail: E2BIG [no limit]
@@ -168,7 +168,7 @@ pinnace_files_transfer_t *pinnace_files_discard(pinnace_files_client_t *client, 
 #define PINNACE_FILES_MOVED 6    /* the source has moved a path: path, other, here */
 #define PINNACE_FILES_PLANNED 7  /* of a dry run: a path would be made, replaced or removed: path, removal */
 #define PINNACE_FILES_CURRENT 8  /* of a path that is followed: everything in its last listing is here */
-#define PINNACE_FILES_FAILED 9   /* a file failed; the others go on: path, error, text */
+#define PINNACE_FILES_FAILED 9   /* a file failed; the others go on: path, error, text, here */
 #define PINNACE_FILES_ENDED 10   /* the transfer is complete: files, bytes, failed */
 #define PINNACE_FILES_ABORTED 11 /* the transfer has ended before it was complete: error, text */
 #define PINNACE_FILES_LINKED 12  /* a file that is here has another name too: path, other (the name it has) */
@@ -189,7 +189,7 @@ typedef struct pinnace_files_event_t {
     uint64_t files;         /* that were transferred, or listed */
     uint64_t bytes;         /* the file's size; further octets; octets of all files */
     uint64_t failed;        /* files that failed */
-    int here;               /* 1: it was removed or moved at the target, too */
+    int here;               /* 1: it was removed or moved at the target, too; it failed on the disk of this host */
     int removal;            /* 1: it would be removed */
     int type;               /* PINNACE_FILES_FILE and following */
     uint32_t mode;          /* permission bits */

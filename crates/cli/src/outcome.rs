@@ -6,7 +6,7 @@
 //! | 1 | the network, the peer, a file or a line of input was at fault, or messages were lost |
 //! | 2 | the arguments were wrong |
 //! | 3 | a time limit of `--timeout` or `--linger` expired |
-//! | 4 | refused: by the server, or all that failed is forbidden (`files`) |
+//! | 4 | refused: by the server, or the whole transfer is forbidden (`files`) |
 //! | 5 | no room on the disk (`files`) |
 //! | 130, 143 | ended by SIGINT, SIGTERM |
 

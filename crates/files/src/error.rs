@@ -60,11 +60,13 @@ impl Code {
 pub struct FileError {
     pub code: Code,
     pub text: String,
+    /// Of a transfer's event or report: it failed on the disk of this host, and not at the other side.
+    pub here: bool,
 }
 
 impl FileError {
     pub fn new(code: Code, text: impl Into<String>) -> FileError {
-        FileError { code, text: text.into() }
+        FileError { code, text: text.into(), here: false }
     }
 }
 

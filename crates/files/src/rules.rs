@@ -7,7 +7,7 @@ pub struct Rules {
     /// out. What is below a directory that is left out is left out too.
     pub filter: Vec<Pattern>,
     pub existing: Existing,
-    /// Files of the same size and time are compared by their content: both sides read them.
+    /// Files of the same size are compared by their content, whatever their times: both sides read them.
     pub checksum: bool,
     /// Of a large file that differs from the one here, all is fetched, and not only the blocks that differ.
     pub whole_files: bool,

@@ -345,7 +345,7 @@ fn deletion_is_limited_for_uploads_too() {
     assert_eq!(leaves(&pair.to()), Vec::<String>::new());
 }
 
-/// Files of the same size and time that differ.
+/// Files of the same size and time that differ, and files that have another time only.
 #[test]
 fn contents_are_compared_where_that_is_asked_for() {
     for_both(|pair| {
@@ -370,8 +370,22 @@ fn contents_are_compared_where_that_is_asked_for() {
         for name in names {
             assert!(fs::read(pair.to().join(name)).unwrap() == fs::read(pair.from().join(name)).unwrap());
         }
+        assert_eq!(planned_by(pair, "tree/", verified.clone()), Vec::<String>::new());
+        assert_eq!(pair.run(compared.clone()).files, 0);
+        // Another time alone is no difference, and is set.
+        let time = |root: PathBuf, name: &str| fs::metadata(root.join(name)).unwrap().modified().unwrap();
+        for name in names {
+            let file = fs::File::options().write(true).open(pair.to().join(name)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
         assert_eq!(planned_by(pair, "tree/", verified), Vec::<String>::new());
+        let kept = Rules { existing: Existing::Nothing, ..compared.clone() };
+        assert_eq!(pair.run(kept).files, 0);
+        assert_eq!(time(pair.to(), names[0]), SystemTime::UNIX_EPOCH);
         assert_eq!(pair.run(compared).files, 0);
+        for name in names {
+            assert_eq!(time(pair.to(), name), time(pair.from(), name));
+        }
     });
 }
 

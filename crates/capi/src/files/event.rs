@@ -107,6 +107,7 @@ impl EventT {
                 path: path(texts, &failed),
                 error: errno_of(error.code),
                 text: keep(&mut texts.text, c_text(&error.text)),
+                here: error.here.into(),
                 ..blank
             },
             Event::Ended(report) => EventT {

@@ -9,6 +9,7 @@ use pinnace::files::client::{Event, Listed};
 use pinnace::files::tree::Kind;
 use serde_json::json;
 
+use super::paths::Paths;
 use super::{cancel_on_signal, connect, of_error, of_report};
 use crate::outcome::{Failure, Outcome};
 use crate::output::{escaped, print};
@@ -26,7 +27,7 @@ pub fn run(given: &FilesLs) -> Outcome {
             Event::Ended(report) => {
                 let lines: Vec<Vec<u8>> = names.values().map(|listed| shown(given, listed)).collect();
                 print(&lines.concat())?;
-                return of_report(&report);
+                return of_report(&report, &Paths::of(&given.path));
             }
             Event::Aborted(error) => return Err(of_error(&error, &ended_by)),
             _ => {}

@@ -5,9 +5,12 @@
 //! | `serve`, `ls` | a command each |
 //! | `transfer` | `get`, `put`, `sync`, `verify` and `watch` |
 //! | `streams` | `get` to standard output, `put` from standard input |
-//! | `progress` | the progress of a transfer, for a terminal or as lines of JSON |
+//! | `progress`, `json` | the progress of a transfer, for a terminal or as lines of JSON |
+//! | `paths` | the paths of a transfer, at the server and on this host |
 
+mod json;
 mod ls;
+mod paths;
 mod progress;
 mod serve;
 mod streams;
@@ -27,6 +30,7 @@ use crate::secrets;
 use crate::settings::{own_keys, public_key};
 use crate::signals::Signals;
 use crate::table::files::{Files, ServerArgs};
+use paths::Paths;
 
 pub fn run(command: &Files) -> Outcome {
     match command {
@@ -103,26 +107,41 @@ fn of_error(error: &Error, ended_by: &EndedBy) -> Failure {
     }
 }
 
-/// Says what has become of a name, which may have any characters.
-fn say_name(path: &str, error: &FileError) {
-    let text = format!("{path}: {error}");
+/// Says why a file failed, whose name may have any characters.
+fn say_failed(path: &str, error: &FileError, paths: &Paths) {
+    let text = format!("{}: {error}", paths.name_of_failed(path, error));
     say(if stderr().is_terminal() { escaped(text.as_bytes()) } else { text });
 }
 
 /// Names the files that failed.
-fn of_report(report: &Report) -> Outcome {
-    for (path, error) in &report.failed {
-        say_name(path, error);
-    }
-    let count = report.failed.len();
-    if count == 0 {
+fn of_report(report: &Report, paths: &Paths) -> Outcome {
+    report.failed.iter().for_each(|(path, error)| say_failed(path, error, paths));
+    outcome_of(report, paths)
+}
+
+/// What a transfer has come to whose failures were named.
+fn outcome_of(report: &Report, paths: &Paths) -> Outcome {
+    let failed = &report.failed;
+    if failed.is_empty() {
         return Ok(());
     }
-    let text = if count == 1 { "1 file failed".to_owned() } else { format!("{count} files failed") };
-    let all = |code| report.failed.iter().all(|(_, error)| error.code == code);
-    Err(match (all(Code::Denied), report.failed.iter().any(|(_, error)| error.code == Code::NoRoom)) {
-        (_, true) => Failure::NoRoom(text),
-        (true, false) => Failure::Refused(text),
-        (false, false) => Failure::Failed(text),
+    let text = format!("{} failed", counted(failed.len() as u64, "file"));
+    let is_refused =
+        |(path, error): &(String, FileError)| error.code == Code::Denied && paths.is_whole(path, error);
+    Err(match failed.iter().any(|(_, error)| error.code == Code::NoRoom) {
+        true => Failure::NoRoom(text),
+        false if failed.iter().all(is_refused) => Failure::Refused(text),
+        false => Failure::Failed(text),
     })
+}
+
+/// A number and a noun in its singular or plural.
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// The line at the end of a transfer.
+fn total(files: u64, bytes: u64) -> String {
+    format!("{}, {}", counted(files, "file"), counted(bytes, "byte"))
 }

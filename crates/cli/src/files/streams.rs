@@ -7,7 +7,9 @@ use pinnace::files::client::{Client, Transfer};
 use pinnace::files::error::{Code, Error};
 use pinnace::files::rules::Rules;
 
+use super::paths::Paths;
 use super::progress::Progress;
+use super::{counted, total};
 use crate::outcome::{Failure, Outcome, closed_output_fails_if, say};
 use crate::table::files::FilesGet;
 
@@ -20,7 +22,7 @@ pub fn get(client: &Client, given: &FilesGet, rules: &Rules) -> Outcome {
     }
     let out = rustix::stdio::stdout().try_clone_to_owned();
     let mut out = File::from(out.map_err(|error| Failure::of("standard output", error))?);
-    let progress = Progress::new(false, given.output.quiet);
+    let progress = Progress::new(&given.output, Paths::of(&given.path));
     let (mut download, mut bytes) = (client.open(&given.path), 0);
     let outcome = loop {
         match download.next_piece() {
@@ -38,7 +40,7 @@ pub fn get(client: &Client, given: &FilesGet, rules: &Rules) -> Outcome {
     progress.end();
     outcome?;
     if !given.output.quiet {
-        say(format!("1 files, {bytes} bytes"));
+        say(total(1, bytes));
     }
     Ok(())
 }
@@ -58,7 +60,7 @@ pub fn put(client: &Client, path: &str, rules: Rules) -> Outcome<Transfer> {
 fn of_error(error: &Error, bytes: u64) -> Failure {
     let text = match bytes {
         0 => error.to_string(),
-        bytes => format!("{error}; standard output has only the first {bytes} bytes"),
+        bytes => format!("{error}; standard output has only the first {}", counted(bytes, "byte")),
     };
     match error {
         Error::NoServer(_) => Failure::TimedOut(text),

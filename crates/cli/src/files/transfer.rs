@@ -4,8 +4,9 @@ use pinnace::files::client::{Event, Report, Transfer};
 use pinnace::files::rules::{Deletion, Existing, Pattern, Rules};
 use pinnace::files::transfer::selection::Filter;
 
+use super::paths::Paths;
 use super::progress::Progress;
-use super::{cancel_on_signal, connect, of_error, of_report, say_name, streams};
+use super::{cancel_on_signal, connect, of_error, of_report, outcome_of, say_failed, streams, total};
 use crate::outcome::{Failure, Outcome, say};
 use crate::table::files::{
     DeletionArgs, DeletionLimits, FilesGet, FilesPut, FilesSync, FilesVerify, FilesWatch, Patterns,
@@ -21,11 +22,11 @@ pub fn get(given: &FilesGet) -> Outcome {
     if given.to.as_os_str() == STANDARD {
         return streams::get(&client, given, &rules);
     }
-    let transfer = match given.discard {
-        true => client.discard(&given.path),
-        false => client.get_by(&given.path, &given.to, rules),
+    let (transfer, paths) = match given.discard {
+        true => (client.discard(&given.path), Paths::of(&given.path)),
+        false => (client.get_by(&given.path, &given.to, rules), Paths::to(&given.path, &given.to)),
     };
-    complete(&transfer, &given.output, progress(&given.output).to(&given.path, &given.to))
+    complete(&transfer, &given.output, paths)
 }
 
 pub fn put(given: &FilesPut) -> Outcome {
@@ -35,14 +36,14 @@ pub fn put(given: &FilesPut) -> Outcome {
         true => streams::put(&client, &given.path, rules)?,
         false => client.put_by(&given.from, &given.path, rules),
     };
-    complete(&transfer, &given.output, progress(&given.output))
+    complete(&transfer, &given.output, Paths::from(&given.from, &given.path))
 }
 
 pub fn sync(given: &FilesSync) -> Outcome {
     let client = connect(&given.server)?;
     let rules = rules(&given.rules, Some(limited(&given.limits)))?;
-    let progress = progress(&given.output).to(&given.path, &given.to);
-    complete(&client.get_by(&given.path, &given.to, rules), &given.output, progress)
+    let transfer = client.get_by(&given.path, &given.to, rules);
+    complete(&transfer, &given.output, Paths::to(&given.path, &given.to))
 }
 
 /// Plans a transfer that compares contents: each name that it would change differs.
@@ -52,11 +53,12 @@ pub fn verify(given: &FilesVerify) -> Outcome {
     let filter = filter(&given.patterns)?;
     let rules = Rules { filter, deletion, checksum: true, dry_run: true, ..Rules::default() };
     let mut count = 0_u64;
-    let mut progress = progress(&given.output).to(&given.path, &given.to).of_comparison();
-    let report = follow_events(&client.get_by(&given.path, &given.to, rules), &mut progress, |event| {
+    let paths = Paths::to(&given.path, &given.to);
+    let mut progress = Progress::new(&given.output, paths).of_comparison();
+    let report = follow_events(&client.get_by(&given.path, &given.to, rules), &mut progress, |event, _| {
         count += u64::from(matches!(event, Event::Planned { .. }));
     })?;
-    of_report(&report)?;
+    of_report(&report, &progress.paths)?;
     match count {
         0 => Ok(()),
         1 => Err(Failure::Failed("1 name differs".to_owned())),
@@ -69,16 +71,17 @@ pub fn watch(given: &FilesWatch) -> Outcome {
     let client = connect(&given.server)?;
     let rules = rules(&given.rules, deletion(&given.deletion)?)?;
     let (transfer, output) = (client.follow(&given.path, &given.to, rules), &given.output);
-    let mut progress = progress(output).to(&given.path, &given.to);
+    let mut progress = Progress::new(output, Paths::to(&given.path, &given.to));
     // There is no report before the end.
-    let ended = follow_events(&transfer, &mut progress, |event| match event {
-        Event::Failed { path, error } if !output.json => say_name(path, error),
+    let ended = follow_events(&transfer, &mut progress, |event, paths| match event {
+        Event::Failed { path, error } if !output.json => say_failed(path, error, paths),
         Event::Lost(error) if !output.json => say(format!("{error}; trying again")),
         _ => {}
     });
     match ended {
         Err(Failure::Signal(_)) => Ok(()),
-        ended => of_report(&ended?),
+        ended if output.json => of_report(&ended?, &progress.paths),
+        ended => outcome_of(&ended?, &progress.paths),
     }
 }
 
@@ -126,29 +129,26 @@ fn limited(given: &DeletionLimits) -> Deletion {
     Deletion { most: given.max_delete, force: given.force }
 }
 
-fn progress(given: &ProgressArgs) -> Progress {
-    Progress::new(given.json, given.quiet)
-}
-
 /// Shows a transfer's progress until its end.
-fn complete(transfer: &Transfer, given: &ProgressArgs, mut progress: Progress) -> Outcome {
-    let report = follow_events(transfer, &mut progress, |_| {})?;
+fn complete(transfer: &Transfer, given: &ProgressArgs, paths: Paths) -> Outcome {
+    let mut progress = Progress::new(given, paths);
+    let report = follow_events(transfer, &mut progress, |_, _| {})?;
     if !given.quiet && !given.json {
-        say(format!("{} files, {} bytes", report.files, report.bytes));
+        say(total(report.files, report.bytes));
     }
-    of_report(&report)
+    of_report(&report, &progress.paths)
 }
 
 /// Shows a transfer's progress until its end. Returns the report.
 fn follow_events(
     transfer: &Transfer,
     progress: &mut Progress,
-    mut on_event: impl FnMut(&Event),
+    mut on_event: impl FnMut(&Event, &Paths),
 ) -> Outcome<Report> {
     let ended_by = cancel_on_signal(transfer)?;
     while let Some(event) = transfer.next_event() {
         progress.on_event(&event)?;
-        on_event(&event);
+        on_event(&event, &progress.paths);
         match event {
             Event::Ended(report) => {
                 progress.end();

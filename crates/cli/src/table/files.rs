@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use pinnace::files::rules::Pattern;
+use pinnace::files::tree::TreePath;
 
 use super::deliver::{Trusted, trusted};
 use super::milliseconds;
 
 /// Exit codes of `pinnace files`.
 pub const EXIT_CODES: &str = "Exit codes: 0 everything arrived, or is the same; 1 some files failed or differ, and the \
-    output names them; 2 wrong arguments; 3 no server answers; 4 refused: the server does not admit this client, or \
-    all that failed is forbidden by the server, the file system or a rule; 5 no room on the disk; 130 and 143 ended by \
-    SIGINT and SIGTERM.";
+    output names them; 2 wrong arguments; 3 no server answers; 4 refused as a whole: the server does not admit this \
+    client, or the path itself is forbidden by the server, the file system or a rule, or something is in its way; 5 no \
+    room on the disk; 130 and 143 ended by SIGINT and SIGTERM.";
 
 /// Where a server listens, and where clients expect it.
 pub const ENDPOINT: &str = "tcp://127.0.0.1:5670";
@@ -89,8 +90,8 @@ pub struct ServerArgs {
     /// Endpoint of the server
     #[arg(short, long, value_name = "ENDPOINT", default_value = ENDPOINT)]
     pub server: String,
-    /// How long the server may take to answer, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "10000", value_parser = milliseconds)]
+    /// How long the server may take to answer, in milliseconds, at least 1
+    #[arg(long, value_name = "MS", default_value = "10000", value_parser = patience)]
     pub timeout: Duration,
     /// The most bytes a second in each direction; K, M and G stand for 1024, 1024^2 and 1024^3
     #[arg(long, value_name = "BYTES", value_parser = rate)]
@@ -129,10 +130,20 @@ fn rate(text: &str) -> Result<u64, String> {
 }
 
 fn virtual_path(text: &str) -> Result<String, String> {
-    match text.starts_with('/') {
-        true => Ok(text.to_owned()),
-        false => Err(format!("a virtual path of the server begins with a slash, as in /{text}")),
+    let Some(inner) = text.strip_prefix('/') else {
+        return Err(format!("a virtual path of the server begins with a slash, as in /{text}"));
+    };
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    TreePath::parse(inner.as_bytes()).map(|_| text.to_owned()).map_err(|error| error.text)
+}
+
+/// How long the server may take.
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = milliseconds(text)?;
+    if time.is_zero() {
+        return Err("must be at least 1: in no time, no server answers".to_owned());
     }
+    Ok(time)
 }
 
 fn named_path(text: &str) -> Result<(String, String), String> {
@@ -167,7 +178,7 @@ pub struct FilesPut {
     /// then
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
-    /// Virtual path of the file, or of a folder
+    /// Virtual path of the file, or of a folder. Missing folders above it are made
     #[arg(value_name = "PATH", value_parser = virtual_path)]
     pub path: String,
     #[command(flatten)]
@@ -245,7 +256,7 @@ pub struct RulesArgs {
     /// Do not replace any files
     #[arg(long, conflicts_with = "update")]
     pub ignore_existing: bool,
-    /// Compare files of the same size and time by their content: both sides read them
+    /// Compare files of the same size by their content, whatever their times: both sides read them
     #[arg(short, long)]
     pub checksum: bool,
     /// Fetch large files that differ as a whole, and not only the blocks that differ

@@ -10,42 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::{Folder, PINNACE, Running, run, start};
-
-/// A server, which ends with the test.
-struct Serving(Option<Running>);
-
-impl Serving {
-    /// Ends it by a signal.
-    fn end(mut self) {
-        self.0.take().into_iter().for_each(|server| {
-            server.signal(Signal::TERM);
-            server.end().expect(0);
-        });
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|server| server.signal(Signal::KILL));
-    }
-}
-
-/// Serves a folder. Returns also the endpoint.
-fn serve_by(folder: &Folder, name: &str, words: &[&str]) -> (Serving, String) {
-    let endpoint = folder.ipc(name);
-    let mut server = start(&[&["files", "serve", "--bind", &endpoint, "--verbose"], words].concat());
-    assert!(server.said().contains("listening at"));
-    (Serving(Some(server)), endpoint)
-}
-
-fn serve(folder: &Folder, what: &str) -> (Serving, String) {
-    serve_by(folder, "files", &[what])
-}
-
-fn same(one: &Path, other: &Path) -> bool {
-    Command::new("diff").args(["-r", "--no-dereference"]).args([one, other]).status().unwrap().success()
-}
+use crate::common::files::{same, serve, serve_by};
+use crate::common::{Folder, PINNACE, run, start};
 
 #[test]
 fn a_folder_is_fetched_listed_and_fetched_again() {
@@ -87,7 +53,8 @@ fn exit_codes_say_why() {
     assert!(done.err.contains("pinnace: /none: No such file or directory"), "{done:?}");
     assert!(done.err.ends_with("pinnace: 1 file failed\n"), "{done:?}");
     let below = run(&["files", "get", "-s", &endpoint, "/a", &folder.text("none/below")], b"").expect(1);
-    assert!(below.err.contains(&format!("/a: {}: No such file", folder.text("none"))), "{below:?}");
+    let none = folder.text("none");
+    assert!(below.err.contains(&format!("pinnace: {none}/below: {none}: No such file")), "{below:?}");
     assert!(get(&folder.ipc("nobody"), "/a", "300").expect(3).err.contains("no server answers at ipc://"));
     get("carrier://pigeon", "/a", "300").expect(2);
     run(&["files", "serve", &folder.text("none")], b"").expect(2);
@@ -102,7 +69,19 @@ fn exit_codes_say_why() {
     }
     wrong(&["get", "-s", &endpoint, "photos"], "begins with a slash, as in /photos");
     wrong(&["put", "-s", &endpoint, "a", "photos"], "begins with a slash");
-    let none = folder.text("none");
+    // No server is asked: there is none.
+    let nobody = folder.ipc("nobody");
+    for (path, expected) in
+        [("/..", "a name . or .."), ("/a/./b/", "a name . or .."), ("/a//b", "an empty name")]
+    {
+        for command in ["get", "sync", "verify", "watch"] {
+            wrong(&[command, "-s", &nobody, path, &to], expected);
+        }
+        wrong(&["ls", "-s", &nobody, path], expected);
+        wrong(&["put", "-s", &nobody, &to, path], expected);
+        wrong(&["serve", &to, "--read", &format!("*={path}")], expected);
+    }
+    wrong(&["ls", "-s", &nobody, "--timeout", "0"], "must be at least 1");
     wrong(&["ls", "-s", &endpoint, "--user", "a", "--password-file", &none], "none: No such file");
     wrong(&["ls", "-s", &endpoint, "--cert", &none, "--server-key", &none], "none");
     let source = folder.text("source");
@@ -138,7 +117,7 @@ fn what_is_forbidden_is_refused() {
         let done = run(&[&["files", words[0]], &domain[..], &words[1..]].concat(), b"").expect(4);
         assert!(done.err.contains(expected), "{words:?}: {done:?}");
     };
-    refused(&["get", "/source/", &to], "/source/a: a directory is in the way of a file");
+    refused(&["get", "/source/a", &to], &format!("pinnace: {to}/a: a directory is in the way of a file"));
     refused(&["sync", "/empty/", &to], "nothing was removed: the source is empty");
     refused(&["put", &source, "/source/new"], "/source/new: the folder is read-only");
     let other = run(&["files", "ls", "-s", &endpoint, "--domain", "other"], b"").expect(4);
@@ -177,7 +156,7 @@ fn a_folder_is_uploaded_where_that_is_allowed() {
     let (source, target) = (format!("{}/", folder.text("source")), folder.text("target"));
     let (_server, endpoint) = serve_by(&folder, "writable", &[&target, "--writable"]);
     let put = run(&["files", "put", "-s", &endpoint, &source, "/copy"], b"").expect(0);
-    assert_eq!(put.err, "pinnace: 1 files, 3000000 bytes\n");
+    assert_eq!(put.err, "pinnace: 1 file, 3000000 bytes\n");
     assert!(same(&folder.path("source"), &folder.path("target/copy")));
     let (_server, endpoint) = serve(&folder, &target);
     let put = run(&["files", "put", "-s", &endpoint, &source, "/other"], b"").expect(4);
@@ -210,7 +189,7 @@ fn a_folder_is_kept_the_same() {
     let done = sync(&["--dry-run"], 0);
     assert_eq!(done.out, format!("would fetch /a\nwould fetch /a/file\nwould remove {to}/own\n"));
     let done = sync(&["--max-delete", "0"], 1);
-    assert!(done.err.contains("nothing was removed: 1 files and directories"), "{done:?}");
+    assert!(done.err.contains("nothing was removed: 1 removal is due, and 0 allowed"), "{done:?}");
     assert_eq!(sync(&[], 0).out, format!("removed {to}/own\n"));
     fs::remove_file(source.join("a/file.o")).unwrap();
     assert!(same(&source, &copy));
@@ -330,7 +309,7 @@ fn standard_output_and_input_are_files() {
     let (server, endpoint) = serve_by(&folder, "files", &[&folder.text("source"), "--writable"]);
     let get = |path: &str| ["files", "get", "-s", &endpoint, path, "-"].map(str::to_owned);
     let done = run(&get("/lines"), b"").expect(0);
-    assert_eq!(done.err, format!("pinnace: 1 files, {} bytes\n", lines.len()));
+    assert_eq!(done.err, format!("pinnace: 1 file, {} bytes\n", lines.len()));
     assert!(done.out == lines);
     assert!(run(&get("/none"), b"").expect(1).err.contains("/none: No such file"));
     assert!(run(&get("/folder"), b"").expect(1).err.contains("a directory has no content"));
@@ -344,6 +323,8 @@ fn standard_output_and_input_are_files() {
     run(&["files", "put", "-s", &endpoint, "-", "/empty"], b"").expect(0);
     assert!(fs::read(source.join("empty")).unwrap().is_empty());
     run(&["files", "put", "-s", &endpoint, "-", "/folder/"], b"").expect(2);
+    let dry = run(&["files", "put", "-s", &endpoint, "-", "/dry", "-n"], b"dry").expect(0);
+    assert_eq!(dry.out, "would send /dry\n");
     server.end();
 }
 

@@ -10,6 +10,8 @@ mod deliver_operate;
 mod deliver_stores;
 mod drafts;
 mod files;
+mod files_events;
+mod files_failures;
 mod forward;
 mod forward_ends;
 mod libzmq;

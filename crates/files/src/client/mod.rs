@@ -291,7 +291,7 @@ impl Client {
     fn failed(&self, path: &str, error: FileError) -> Transfer {
         let (events, received) = Events::channel();
         let mut reporter = Reporter::new(events);
-        reporter.fail(path.as_bytes(), error);
+        reporter.fail_by(path.to_owned(), FileError { here: true, ..error });
         reporter.end();
         Transfer::new(self.next_operation(), received, self.dialogue.clone())
     }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Event, Report, shown};
-use crate::error::{Error, FileError};
+use crate::error::{Code, Error, FileError};
 
 /// How long events are gathered that can wait.
 const GATHERING: Duration = Duration::from_millis(20);
@@ -248,16 +248,19 @@ impl Reporter {
         self.events.tell(event);
     }
 
+    /// A path of the source failed here, on the disk or by what was received.
     pub fn fail(&mut self, name: &[u8], error: FileError) {
-        self.fail_by(self.name(name), error);
+        let here = !matches!(error.code, Code::Changed | Code::Corrupt | Code::Invalid);
+        self.fail_by(self.name(name), FileError { here, ..error });
     }
 
-    /// The source says that a path failed there.
-    pub fn fail_at_source(&mut self, name: &[u8], error: FileError) {
-        self.fail_by(shown(name), error);
+    /// The other side says that a path failed there.
+    pub fn fail_there(&mut self, name: &[u8], error: FileError) {
+        self.fail_by(shown(name), FileError { here: false, ..error });
     }
 
-    fn fail_by(&mut self, path: String, error: FileError) {
+    /// A path failed, by the name by which it is told.
+    pub fn fail_by(&mut self, path: String, error: FileError) {
         self.report.failed.push((path.clone(), error.clone()));
         self.tell(Event::Failed { path, error });
     }

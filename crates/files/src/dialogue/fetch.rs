@@ -48,6 +48,8 @@ pub struct Fetch {
     /// How often a file was another version than before.
     changed: HashMap<Vec<u8>, u32>,
     in_use: InUse,
+    /// What the source has just moved away: its removal is told too, and was told as a move.
+    moved_from: Option<Vec<u8>>,
     reporter: Reporter,
 }
 
@@ -56,7 +58,7 @@ impl Fetch {
     /// its name.
     pub fn new(path: &[u8], place: Place, selection: Selection, events: EventSender) -> Fetch {
         let (follows, is_listing, is_listed, names, open) = Default::default();
-        let (changed, in_use) = Default::default();
+        let (changed, in_use, moved_from) = Default::default();
         let (path, is_dry, checksum) = (path.to_vec(), selection.rules.dry_run, selection.rules.checksum);
         let place = place.by(&selection.rules);
         let Rules { sparse, hard_links, owner, xattrs, .. } = selection.rules;
@@ -80,6 +82,7 @@ impl Fetch {
             open,
             changed,
             in_use,
+            moved_from,
             reporter,
         }
     }
@@ -238,7 +241,7 @@ impl Fetch {
         if self.arrivals.miss(filename, error.code) {
             return Ok(());
         }
-        if error.code == Code::NotFound && self.follows {
+        if error.code == Code::NotFound && self.follows && filename != self.path {
             // It was removed since it was listed, which is told too.
             return Ok(());
         }
@@ -255,6 +258,7 @@ impl Fetch {
     }
 
     fn on_list(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> Result<(), FileError> {
+        self.moved_from = None;
         for entry in Entries::of_list(reply.burger.chunk).with_extra(reply.headers.extra) {
             let entry = entry.map_err(|error| FileError::new(Code::Invalid, error.to_string()))?;
             if entry.name.is_empty() && self.is_dry && !self.is_listing {
@@ -324,12 +328,16 @@ impl Fetch {
             self.plan(filename, true);
             return Ok(());
         }
+        if !here && self.moved_from.take().is_some_and(|from| from == filename) {
+            return Ok(());
+        }
         self.reporter.tell(Event::Removed { path: self.reporter.name(filename), here });
         Ok(())
     }
 
     fn on_moved(&mut self, from: &[u8], to: &[u8]) -> Result<(), FileError> {
         let here = self.arrivals.rename(from, to)?;
+        self.moved_from = Some(from.to_vec());
         self.reporter.tell(Event::Moved { from: self.reporter.name(from), to: self.reporter.name(to), here });
         Ok(())
     }
@@ -406,7 +414,7 @@ impl Fetch {
         };
         match outcome {
             Ok(()) => {}
-            Err(error) if headers.form == Form::Failed => self.reporter.fail_at_source(filename, error),
+            Err(error) if headers.form == Form::Failed => self.reporter.fail_there(filename, error),
             Err(error) => self.retry_or_fail(filename, error),
         }
         self.ask_names(asks, if self.is_listing { NAMES_MAX } else { 1 });

@@ -17,6 +17,8 @@ pub struct Follow {
     listing: ListingStep,
     /// The names of a move, whose present state is to be told.
     moved: Vec<TreePath>,
+    /// The subscriber knows that the path does not exist.
+    has_told_gone: bool,
 }
 
 /// What is listed.
@@ -48,7 +50,7 @@ pub enum Followed {
 impl Follow {
     pub fn new(folder: Arc<dyn Folder>, subscription: Arc<Subscription>, details: Details) -> Follow {
         let listing = ListingStep::ToBegin(subscription.base().clone());
-        Follow { folder, subscription, details, listing, moved: Vec::new() }
+        Follow { folder, subscription, details, listing, moved: Vec::new(), has_told_gone: false }
     }
 
     /// The next step begins: digests may be computed.
@@ -93,9 +95,15 @@ impl Follow {
             ListingStep::ToBegin(path) => {
                 let name = self.name_of(&path);
                 let (walk, told) = match self.walk_below(&path) {
-                    Ok(walk) => (Some(walk), Followed::Begin(name.clone())),
+                    Ok(walk) => {
+                        self.has_told_gone = false;
+                        (Some(walk), Followed::Begin(name.clone()))
+                    }
                     // It does not exist yet, or no longer.
-                    Err(error) if error.code == Code::NotFound => (None, Followed::Begin(name.clone())),
+                    Err(error) if error.code == Code::NotFound => {
+                        self.has_told_gone = true;
+                        (None, Followed::Begin(name.clone()))
+                    }
                     Err(error) => (None, Followed::Found(Found::Failed(name.clone(), error))),
                 };
                 self.listing = ListingStep::UnderWay(name, walk);
@@ -133,7 +141,7 @@ impl Follow {
     fn look_up(&mut self, path: &TreePath, into: &mut Vec<u8>) -> Option<Followed> {
         if path == self.subscription.base() {
             if self.is_gone() {
-                return Some(Followed::Gone(Vec::new()));
+                return self.tell_gone();
             }
             self.listing = ListingStep::ToBegin(path.clone());
             return None;
@@ -147,7 +155,7 @@ impl Follow {
             Ok(false) => None,
             Err(error) => match error.code {
                 // Of a path that is gone itself, the copy keeps all.
-                Code::NotFound if self.is_gone() => Some(Followed::Gone(Vec::new())),
+                Code::NotFound if self.is_gone() => self.tell_gone(),
                 Code::NotFound => Some(Followed::Gone(name)),
                 // A device, a pipe, or a path that leads over a link now.
                 Code::NotPlain => None,
@@ -159,6 +167,12 @@ impl Follow {
     /// Returns true if the followed path does not exist.
     fn is_gone(&self) -> bool {
         matches!(self.folder.directory(self.subscription.base()), Err(error) if error.code == Code::NotFound)
+    }
+
+    /// Tells once that the path is gone, until it is there again.
+    fn tell_gone(&mut self) -> Option<Followed> {
+        let is_news = !std::mem::replace(&mut self.has_told_gone, true);
+        is_news.then(|| Followed::Gone(Vec::new()))
     }
 
     /// Adds the entry of a path. False: its digest is needed first.
@@ -198,9 +212,11 @@ mod tests {
             let mut follow = Follow::new(folder, subscription, Details::default());
             let mut entries = Vec::new();
             while !matches!(follow.next(&mut entries), Followed::Found(Found::Nothing)) {}
-            changes.tell(Some(&[PathChange::At(base.join(b"file").unwrap())]));
+            let names = [&b"file"[..], b"other", b""].map(|name| PathChange::At(base.join(name).unwrap()));
+            changes.tell(Some(&names));
             std::fs::remove_dir_all(root).unwrap();
             assert!(matches!(follow.next(&mut entries), Followed::Gone(name) if name.is_empty()));
+            assert!(matches!(follow.next(&mut entries), Followed::Found(Found::Nothing)), "it is told once");
         }
     }
 

@@ -72,7 +72,7 @@ impl Operation for Listing {
             _ => Ok(()),
         };
         if let Err(error) = outcome {
-            self.reporter.fail(reply.burger.filename, error);
+            self.reporter.fail_there(reply.burger.filename, error);
         }
         if self.is_over {
             self.reporter.end();

@@ -67,7 +67,7 @@ impl PlainFollow {
         reporter: Reporter,
     ) -> Result<PlainFollow, (Reporter, FileError)> {
         let own_name = path.rsplit(|octet| *octet == b'/').next().filter(|name| !name.is_empty());
-        let folder = match place.of_tree(own_name, !selection.rules.dry_run) {
+        let folder = match place.of_tree(own_name, &selection) {
             Ok(folder) => folder,
             Err(error) => return Err((reporter, error)),
         };

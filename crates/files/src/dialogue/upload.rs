@@ -3,9 +3,9 @@
 use super::events::{EventSender, Reporter};
 use super::operation::{Asks, Operation, Reply};
 use super::{Event, Report, shown};
-use crate::error::Error;
+use crate::error::{Error, FileError};
 use crate::rules::Rules;
-use crate::wire::{Change, Form, Mode, Request};
+use crate::wire::{Change, Form, Headers, Mode, Request};
 
 /// An upload that is under way.
 pub struct Upload {
@@ -26,16 +26,38 @@ impl Upload {
         Upload { path, source, local, rules, reporter: Reporter::new(events), is_over: false }
     }
 
-    /// The server names a file of this client that failed by its virtual path. Returns its path on this host.
-    fn name_of(&self, filename: &[u8]) -> Vec<u8> {
+    /// The server names a file of this client that failed by its virtual path. Returns its path on this host. None: it
+    /// is another path.
+    fn local_path_of(&self, filename: &[u8]) -> Option<Vec<u8>> {
         let source = self.source.strip_suffix(b"/").unwrap_or(&self.source);
-        match filename.strip_prefix(source) {
-            Some(b"" | b"/") => self.local.clone(),
-            Some(below) if below.starts_with(b"/") => {
-                [self.local.strip_suffix(b"/").unwrap_or(&self.local), below].concat()
+        match filename.strip_prefix(source)? {
+            b"" | b"/" => Some(self.local.clone()),
+            below if below.starts_with(b"/") => {
+                Some([self.local.strip_suffix(b"/").unwrap_or(&self.local), below].concat())
             }
-            _ => filename.to_vec(),
+            _ => None,
         }
+    }
+
+    fn fail(&mut self, reply: &Reply<'_>) {
+        match self.local_path_of(reply.burger.filename) {
+            Some(local) => {
+                self.reporter.fail_by(shown(&local), FileError { here: true, ..reply.failure() });
+            }
+            None => self.reporter.fail_there(reply.burger.filename, reply.failure()),
+        }
+    }
+}
+
+/// The server has a file, or another name of one.
+fn done(path: String, headers: &Headers) -> Event {
+    match headers.from.is_empty() {
+        true => Event::Finished {
+            path,
+            size: headers.size.unwrap_or(0),
+            digest: headers.digest.unwrap_or_default(),
+        },
+        false => Event::Linked { path, first: shown(&headers.from) },
     }
 }
 
@@ -52,7 +74,11 @@ impl Operation for Upload {
         match reply.headers.form {
             Form::Planned => self.reporter.tell(Event::Planned { path: path(), removal }),
             Form::Data if removal => self.reporter.tell(Event::Removed { path: path(), here: true }),
-            Form::Failed => self.reporter.fail(&self.name_of(reply.burger.filename), reply.failure()),
+            Form::Begin => {
+                self.reporter.tell(Event::Begun { path: path(), size: reply.headers.size.unwrap_or(0) });
+            }
+            Form::Data if reply.burger.eof => self.reporter.tell(done(path(), reply.headers)),
+            Form::Failed => self.fail(reply),
             Form::End => {
                 self.reporter.report.files = reply.headers.files.unwrap_or(0);
                 self.reporter.report.bytes = reply.headers.bytes.unwrap_or(0);

@@ -104,6 +104,12 @@ impl Session {
                 let paths = self.readable_below(&request.path, mounts);
                 self.provider.list_paths(&request, &paths, mounts);
             }
+            Some(Ok(request)) if self.is_transfer_above_folders(&request, mounts) => {
+                let below = self.readable_below(&request.path, mounts);
+                let names: Vec<_> = below.iter().map(|path| String::from_utf8_lossy(path)).collect();
+                let text = format!("no folder is served at this path, but below it: {}", names.join(", "));
+                self.provider.fail_request(&request, &FileError::new(Code::NotFound, text));
+            }
             Some(Ok(request)) if !self.may_do(&request) => {
                 let error = FileError::new(Code::Denied, "no right to this path");
                 self.provider.fail_request(&request, &error);
@@ -148,6 +154,14 @@ impl Session {
     fn is_above_folders(&self, request: &Request, mounts: &Mounts) -> bool {
         let is_above = || !self.may_do(request) || mounts.resolve(&request.path).is_err();
         request.mode == Mode::List && is_above() && !self.readable_below(&request.path, mounts).is_empty()
+    }
+
+    /// Returns true if a path that is in no folder, but has some below, is to be transferred or followed.
+    fn is_transfer_above_folders(&self, request: &Request, mounts: &Mounts) -> bool {
+        let is_transfer = matches!(request.mode, Mode::Fetch | Mode::Values | Mode::Follow | Mode::Upload);
+        is_transfer
+            && mounts.resolve(&request.path).is_err()
+            && !self.readable_below(&request.path, mounts).is_empty()
     }
 
     /// Aliases and paths with a right that are below a path, as far as the client may read them.
@@ -201,14 +215,8 @@ impl Session {
                         provider.push(reply(&request.path, &headers));
                         return false;
                     }
-                    Event::Planned { path, removal } => {
-                        provider.push(told(request.number, Form::Planned, &path, removal));
-                    }
-                    Event::Removed { path, here: true } => {
-                        provider.push(told(request.number, Form::Data, &path, true));
-                    }
                     Event::Aborted(_) => return false,
-                    _ => {}
+                    event => told(request.number, event).into_iter().for_each(|frame| provider.push(frame)),
                 }
             }
             true
@@ -252,10 +260,25 @@ impl Session {
     }
 }
 
-/// The frame that tells what happens to a path of an upload.
-fn told(request: u32, form: Form, path: &str, removal: bool) -> Vec<u8> {
-    let headers = Headers { request: Some(request), form, ..Headers::default() }.write();
+/// The frame that tells what happens to a path of an upload. None: nothing is told.
+fn told(request: u32, event: Event) -> Option<Vec<u8>> {
+    let headers = Headers { request: Some(request), ..Headers::default() };
+    let (path, headers, removal, eof) = match event {
+        Event::Begun { path, size } => {
+            (path, Headers { form: Form::Begin, size: Some(size), ..headers }, false, false)
+        }
+        Event::Finished { path, size, digest } => {
+            (path, Headers { size: Some(size), digest: Some(digest), ..headers }, false, true)
+        }
+        Event::Linked { path, first } => (path, Headers { from: first.into_bytes(), ..headers }, false, true),
+        Event::Planned { path, removal } => {
+            (path, Headers { form: Form::Planned, ..headers }, removal, false)
+        }
+        Event::Removed { path, here: true } => (path, headers, true, false),
+        _ => return None,
+    };
     let operation = if removal { Change::Delete } else { Change::Create };
+    let headers = headers.write();
     let burger = Cheezburger::new(0, path.as_bytes(), headers.hash());
-    Message::Cheezburger(Cheezburger { operation, ..burger }).to_frame()
+    Some(Message::Cheezburger(Cheezburger { operation, eof, ..burger }).to_frame())
 }

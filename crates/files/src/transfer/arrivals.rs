@@ -76,8 +76,8 @@ impl Arrivals {
     /// its name.
     pub fn new(path: &[u8], place: Place, selection: Selection) -> Arrivals {
         let (tree, current, prepared, compared) = Default::default();
-        let own_name = path.rsplit(|octet| *octet == b'/').next().filter(|name| !name.is_empty());
-        let (own_name, selection) = (own_name.map(<[u8]>::to_vec), Arc::new(selection));
+        let own_name = Some(own_name(path).to_vec()).filter(|name| !name.is_empty());
+        let selection = Arc::new(selection);
         let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
         Arrivals { path, own_name, place, selection, tree, current, prepared, compared }
     }
@@ -103,7 +103,7 @@ impl Arrivals {
         let is_root = filename.strip_suffix(b"/").unwrap_or(filename) == self.path;
         let base = if is_root { TreePath::default() } else { below(&self.path, filename)? };
         if is_root {
-            let folder = self.place.of_tree(self.own_name.as_deref(), !self.selection.rules.dry_run)?;
+            let folder = self.place.of_tree(self.own_name.as_deref(), &self.selection)?;
             self.tree = Some(TreeTarget::new(folder, self.selection.clone()));
         }
         self.tree()?.begin_listing(base);
@@ -127,7 +127,7 @@ impl Arrivals {
             Some(current) => current,
             None => {
                 if self.tree.is_none() {
-                    self.place.prepare()?;
+                    self.place.prepare(own_name(filename), &self.selection)?;
                 }
                 let (directory, name) = self.place_of(filename)?;
                 let part = Part::open(&*directory, &name)?;
@@ -145,7 +145,7 @@ impl Arrivals {
     /// Directory and name of a file of the sender.
     fn place_of(&mut self, filename: &[u8]) -> Result<(Box<dyn Directory>, Vec<u8>), FileError> {
         let Some(tree) = &mut self.tree else {
-            return self.place.of_file(filename.rsplit(|octet| *octet == b'/').next().unwrap_or_default());
+            return self.place.of_file(own_name(filename));
         };
         tree.place_of(&below(&self.path, filename)?)
     }
@@ -421,6 +421,11 @@ impl Arrivals {
     pub fn unsettled(&self) -> u64 {
         self.current.values().map(|current| current.file.unrecorded()).sum()
     }
+}
+
+/// The last name of a path; empty: it ends with a slash.
+fn own_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|octet| *octet == b'/').next().unwrap_or_default()
 }
 
 /// The sender's path of a name below another one; of no name, that one.

@@ -45,7 +45,7 @@ impl Mirror {
     }
 
     /// After a listing: removes what it did not have, and reports each path. Errors: the listing is not complete, or is
-    /// empty; more would be removed than is allowed; those of the file system.
+    /// empty; more would be removed than is allowed, which a dry run reports nevertheless; those of the file system.
     pub fn remove_unlisted(
         &mut self,
         folder: &dyn Folder,
@@ -53,10 +53,9 @@ impl Mirror {
         mut removed: impl FnMut(&TreePath),
     ) -> Result<(), FileError> {
         let (filter, rules) = (&selection.filter, &selection.rules);
-        let refused = |code, text: &str| Err(FileError::new(code, format!("nothing was removed: {text}")));
         let Some(ListedNames { base, names, is_incomplete }) = self.listing.take() else { return Ok(()) };
         if is_incomplete {
-            return refused(Code::Invalid, "the listing of the source is not complete");
+            return Err(selection.refused(Code::Invalid, "the listing of the source is not complete"));
         }
         let mut search = Search::new(filter, &names);
         match folder.directory(&base) {
@@ -68,11 +67,16 @@ impl Mirror {
         let Search { unlisted, count, .. } = search;
         let is_forced = rules.deletion.is_some_and(|deletion| deletion.force);
         if base.is_empty() && names.is_empty() && !unlisted.is_empty() && !is_forced {
-            return refused(Code::Denied, "the source is empty");
+            return Err(selection.refused(Code::Denied, "the source is empty"));
         }
-        selection.count_removals(count)?;
+        let allowed = selection.count_removals(count);
+        if rules.dry_run {
+            unlisted.iter().for_each(removed);
+            return allowed;
+        }
+        allowed?;
         for path in unlisted {
-            if rules.dry_run || remove_uncounted(folder, filter, &path)? {
+            if remove_uncounted(folder, filter, &path)? {
                 removed(&path);
             }
         }
@@ -80,15 +84,43 @@ impl Mirror {
     }
 }
 
-/// Removes a directory where the source has something else, or the other way round. Errors: Denied, there are names
-/// that the rules leave out; Limit, more would be removed than is allowed. Then it is left as it is.
-pub fn clear(folder: &dyn Folder, selection: &Selection, path: &TreePath) -> Result<(), FileError> {
+/// Something here has the name of the source's directory, or a directory here that of something else.
+pub fn in_the_way(own: Kind, new: Kind) -> FileError {
+    let word = |kind| match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Link => "link",
+    };
+    FileError::new(Code::Denied, format!("a {} is in the way of a {}", word(own), word(new)))
+}
+
+/// Removes a directory where the source has something else (`new`), or the other way round; in a dry run it stays.
+/// Errors: Denied, the rules remove nothing, or leave out names that are in the way; Limit, more would be removed than
+/// is allowed. Then it is left as it is.
+pub fn make_way(
+    folder: &dyn Folder,
+    selection: &Selection,
+    path: &TreePath,
+    new: Kind,
+) -> Result<(), FileError> {
+    // What cannot be looked up shows when the name is made.
+    let Ok(own) = folder.kind(path) else { return Ok(()) };
+    if (own == Kind::Directory) == (new == Kind::Directory) {
+        return Ok(());
+    }
+    if selection.rules.deletion.is_none() {
+        return Err(in_the_way(own, new));
+    }
     let (count, is_filtered) = count_below(folder, &selection.filter, path)?;
     if is_filtered || selection.filter.excludes(path, true) {
         return Err(FileError::new(Code::Denied, "what is in the way has names that the rules leave out"));
     }
-    selection.count_removals(count)?;
-    remove_uncounted(folder, &selection.filter, path).map(|_| ())
+    let limited = |error: FileError| FileError::new(error.code, format!("{}; {error}", in_the_way(own, new)));
+    selection.count_removals(count).map_err(limited)?;
+    match selection.rules.dry_run {
+        true => Ok(()),
+        false => remove_uncounted(folder, &selection.filter, path).map(|_| ()),
+    }
 }
 
 /// Counts a path and all below it that the rules do not leave out. True: there are names that they do.

@@ -1,13 +1,15 @@
 //! Where files go: a file of its own, or a tree that is filled.
 
+mod links;
+
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::digest::{Digest, digest_of};
-use super::hard_links::{HardLinks, LaterName};
+use super::hard_links::HardLinks;
 use super::incoming::{in_use, lock_part, remove_blocks};
-use super::mirror::{self, Mirror};
+use super::mirror::{self, Mirror, in_the_way};
 use super::old_parts::remove_old_parts;
 use super::selection::Selection;
 use crate::error::{Code, FileError};
@@ -16,7 +18,7 @@ use crate::tree::discard::Discard;
 use crate::tree::disk::DiskFolder;
 use crate::tree::parts::part_name;
 use crate::tree::{Attributes, Directory, Folder, Kind, TreePath};
-use crate::wire::Entry;
+use crate::wire::{Entry, HardLink};
 
 /// Where files go.
 pub enum Place {
@@ -40,7 +42,11 @@ impl Place {
             }
         };
         // The report names the virtual path; what is missing is here.
-        let here = |error: FileError| FileError::new(error.code, format!("{}: {error}", directory.display()));
+        let here = |error: FileError| {
+            let is_file = directory.metadata().is_ok_and(|known| !known.is_dir());
+            let error = if is_file { in_the_way(Kind::File, Kind::Directory) } else { error };
+            FileError::new(error.code, format!("{}: {error}", directory.display()))
+        };
         let is_directory = to.as_os_str().as_bytes().ends_with(b"/");
         Ok(Place::At { folder: Arc::new(DiskFolder::open(directory).map_err(here)?), path, is_directory })
     }
@@ -55,12 +61,17 @@ impl Place {
         }
     }
 
-    /// A file is to come: makes the directory that it goes into, if that is chosen and missing.
-    pub(super) fn prepare(&self) -> Result<(), FileError> {
-        match self {
-            Place::At { folder, path, is_directory: true } => make_directory(&**folder, path),
-            _ => Ok(()),
+    /// A file is to come whose name at the sender is `own`: makes the directories that it goes into, and removes a
+    /// directory that is in its way, if the rules do that.
+    pub(super) fn prepare(&self, own: &[u8], selection: &Selection) -> Result<(), FileError> {
+        let Place::At { folder, path, is_directory } = self else { return Ok(()) };
+        let parent = path.split_last().map(|(parent, _)| parent).filter(|_| !is_directory);
+        make_directory(&**folder, parent.as_ref().unwrap_or(path))?;
+        let (directory, name) = self.of_file(own)?;
+        if directory.attributes(&name).is_ok_and(|known| known.kind == Kind::Directory) {
+            mirror::make_way(&**folder, selection, &path.join(own)?, Kind::File)?;
         }
+        Ok(())
     }
 
     /// The directory and name for a file whose name at the sender is `own`.
@@ -78,24 +89,35 @@ impl Place {
         }
     }
 
-    /// The folder for a tree, which is created if needed. `own`: the name of the tree, if it goes below the place.
-    pub fn of_tree(&self, own: Option<&[u8]>, creates: bool) -> Result<Box<dyn Folder>, FileError> {
+    /// The folder for a tree, which is created if needed; a file that is in its way is removed, if the rules do that.
+    /// `own`: the name of the tree, if it goes below the place.
+    pub fn of_tree(&self, own: Option<&[u8]>, selection: &Selection) -> Result<Box<dyn Folder>, FileError> {
         let Place::At { folder, path, .. } = self else { return Ok(Box::new(Discard)) };
-        let below = own.map(|own| path.join(own)).transpose()?;
-        for path in [Some(path), below.as_ref()].into_iter().flatten().filter(|_| creates) {
+        let (base, is_dry) = (path.join(own.unwrap_or_default())?, selection.rules.dry_run);
+        if own.is_some() && !is_dry {
             make_directory(&**folder, path)?;
         }
-        Ok(Box::new(Below { folder: folder.clone(), base: below.unwrap_or_else(|| path.clone()) }))
+        mirror::make_way(&**folder, selection, &base, Kind::Directory)?;
+        if !is_dry {
+            make_directory(&**folder, &base)?;
+        }
+        Ok(Box::new(Below { folder: folder.clone(), base }))
     }
 }
 
-/// Makes a directory, if there is none.
+/// Makes a directory and those above it, as far as they are missing.
 pub fn make_directory(folder: &dyn Folder, path: &TreePath) -> Result<(), FileError> {
     let Some((parent, name)) = path.split_last() else { return Ok(()) };
-    let directory = folder.directory(&parent)?;
+    let directory = match folder.directory(&parent) {
+        Err(error) if error.code == Code::NotFound && !parent.is_empty() => {
+            make_directory(folder, &parent)?;
+            folder.directory(&parent)?
+        }
+        directory => directory?,
+    };
     match directory.attributes(name) {
         Ok(known) if known.kind == Kind::Directory => Ok(()),
-        Ok(_) => Err(FileError::new(Code::Denied, "a file is in the way of a directory")),
+        Ok(known) => Err(in_the_way(known.kind, Kind::Directory)),
         Err(_) => directory.make_directory(name, 0o755),
     }
 }
@@ -142,6 +164,8 @@ pub struct TreeTarget {
     /// Directories, whose attributes are set in the end.
     directories: Vec<(TreePath, i64, u32)>,
     links: HardLinks,
+    /// The last directory of the listing that could not be made: what is below it is not tried.
+    blocked: Option<TreePath>,
     /// The last directory of the source that was left out. If it cannot be read, that is told next.
     left_out: Option<TreePath>,
 }
@@ -167,6 +191,7 @@ impl TreeTarget {
             last: None,
             directories: Vec::new(),
             links: HardLinks::default(),
+            blocked: None,
             left_out: None,
         }
     }
@@ -188,9 +213,18 @@ impl TreeTarget {
         }
     }
 
-    /// Makes directories and links.
+    /// Makes directories and links. If a directory cannot be made, nothing below it is made or wanted.
     pub fn place_entry(&mut self, entry: &Entry<'_>) -> Result<Placed, FileError> {
-        let (path, selection) = (TreePath::parse(entry.name)?, self.selection.clone());
+        let path = TreePath::parse(entry.name)?;
+        let placed = self.place(entry, path.clone());
+        if placed.is_err() && entry.kind == Kind::Directory && self.folder.directory(&path).is_err() {
+            self.blocked = Some(path);
+        }
+        placed
+    }
+
+    fn place(&mut self, entry: &Entry<'_>, path: TreePath) -> Result<Placed, FileError> {
+        let selection = self.selection.clone();
         if self.selection.filter.excludes(&path, entry.kind == Kind::Directory) {
             self.left_out = (entry.kind == Kind::Directory).then_some(path);
             return Ok(Placed::Same);
@@ -198,9 +232,16 @@ impl TreeTarget {
         if let Some(mirror) = &mut self.mirror {
             mirror.add(&path, entry.kind == Kind::Directory);
         }
+        let is_blocked = self.blocked.as_ref().is_some_and(|above| path != *above && path.is_below(above));
+        if is_blocked && entry.extra.link != HardLink::First {
+            return Ok(Placed::Same);
+        }
         if selection.rules.hard_links
             && self.links.add(&path, entry, |first| !selection.filter.excludes(first, false))?
         {
+            return Ok(Placed::Same);
+        }
+        if is_blocked {
             return Ok(Placed::Same);
         }
         let (parent, name) = split(&path)?;
@@ -212,9 +253,7 @@ impl TreeTarget {
         };
         let is_directory = |kind| kind == Kind::Directory;
         if own.as_ref().is_some_and(|own| is_directory(own.kind) != is_directory(entry.kind)) {
-            if !is_dry {
-                self.make_way(&path)?;
-            }
+            self.make_way(&path, entry.kind)?;
             own = None;
         }
         if is_dry {
@@ -285,29 +324,23 @@ impl TreeTarget {
                 Ok(if is_same { Placed::Same } else { Placed::Made })
             }
             Kind::File => {
-                let is_known = |own: &Attributes| (own.size, own.mtime_ns) == (entry.size, entry.mtime_ns);
-                let is_known = own.as_ref().is_some_and(is_known);
-                if let Some(more) = more.filter(|_| is_known) {
+                let same = own.filter(|own| selection.is_same(own, entry));
+                if let Some(more) = more.filter(|_| same.is_some()) {
                     directory.set_more(name, &more)?;
                 }
-                if is_known && own.is_some_and(|own| own.mode != entry.mode & 0o777) {
-                    directory.set_attributes(name, entry.mtime_ns, entry.mode & 0o777)?;
+                let (mtime_ns, mode) = (entry.mtime_ns, entry.mode & 0o777);
+                if same.is_some_and(|own| (own.mtime_ns, own.mode) != (mtime_ns, mode)) {
+                    directory.set_attributes(name, mtime_ns, mode)?;
                 }
                 Ok(Placed::Same)
             }
         }
     }
 
-    /// Removes a directory where the source has something else, or the other way round.
-    fn make_way(&mut self, path: &TreePath) -> Result<(), FileError> {
+    /// As `mirror::make_way`.
+    fn make_way(&mut self, path: &TreePath, new: Kind) -> Result<(), FileError> {
         self.last = None;
-        match self.mirror {
-            Some(_) => mirror::clear(&*self.folder, &self.selection, path),
-            None => Err(FileError::new(
-                Code::Denied,
-                "a directory is in the way of a file, or a file in that of a directory",
-            )),
-        }
+        mirror::make_way(&*self.folder, &self.selection, path, new)
     }
 
     /// Writes a whole file of a pack.
@@ -381,12 +414,13 @@ impl TreeTarget {
         {
             remove_old_parts(&*root, self.selection.part_age);
         }
+        self.blocked.take_if(|above| !base.is_below(above));
         self.mirror.iter_mut().for_each(|mirror| mirror.begin(base.clone()));
     }
 
     /// The listing of the directory is complete: removes what it did not have, and reports each path.
     pub fn end_listing(&mut self, removed: impl FnMut(&TreePath)) -> Result<(), FileError> {
-        self.last = None;
+        (self.last, self.blocked) = (None, None);
         match &mut self.mirror {
             Some(mirror) => mirror.remove_unlisted(&*self.folder, &self.selection, removed),
             None => Ok(()),
@@ -419,55 +453,6 @@ impl TreeTarget {
             // What is in the way differs from what the source has there.
             Err(_) => mirror::remove(&*self.folder, &self.selection, from).map(|_| false),
         }
-    }
-
-    /// The files have arrived: makes their further names, and reports each that is new. Returns those that are to be
-    /// fetched, because the file is not here, or not as it was listed, or cannot have this name.
-    pub fn make_links(&mut self, mut report: impl FnMut(&LaterName)) -> Vec<TreePath> {
-        let (links, mut wanted) = (self.links.take(), Vec::new());
-        if !links.is_empty() {
-            self.last = None;
-        }
-        for link in links {
-            match self.make_link(&link) {
-                Ok(true) => report(&link),
-                Ok(false) => {}
-                Err(_) => wanted.push(link.path),
-            }
-        }
-        wanted
-    }
-
-    /// False: the name stays as it is. Error: it is to be fetched.
-    fn make_link(&mut self, link: &LaterName) -> Result<bool, FileError> {
-        let known = |tree: &mut TreeTarget, path: &TreePath| {
-            let (directory, name) = tree.place_of(path)?;
-            directory.attributes(&name)
-        };
-        let is_listed = |known: &Attributes| {
-            known.kind == Kind::File && (known.size, known.mtime_ns) == (link.size, link.mtime_ns)
-        };
-        let own = known(self, &link.path).ok();
-        if own.as_ref().is_some_and(|own| !self.selection.may_replace(own, link.mtime_ns)) {
-            return Ok(false);
-        }
-        let first = match known(self, &link.first) {
-            Ok(first) if is_listed(&first) => first,
-            // The name keeps a file of its own.
-            _ if own.as_ref().is_some_and(is_listed) => return Ok(false),
-            _ => return Err(FileError::new(Code::Changed, "the file is not here as it was listed")),
-        };
-        if own.as_ref().is_some_and(|own| own.tag == first.tag) {
-            return Ok(false);
-        }
-        if self.selection.rules.dry_run {
-            return Ok(true);
-        }
-        if own.is_some_and(|own| own.kind == Kind::Directory) {
-            self.make_way(&link.path)?;
-        }
-        self.folder.link(&link.first, &link.path)?;
-        Ok(true)
     }
 
     /// Sets the attributes of directories, the deepest first: writing into one changes its time. Reports failures.

@@ -40,16 +40,20 @@ impl Selection {
             && removed.saturating_add(count) > most
         {
             let left = most.saturating_sub(removed);
-            let text = format!(
-                "nothing was removed: {count} files and directories are not at the source, and {left} may be removed"
-            );
-            return Err(FileError::new(Code::Limit, text));
+            let due = if count == 1 { "1 removal is".to_owned() } else { format!("{count} removals are") };
+            return Err(self.refused(Code::Limit, &format!("{due} due, and {left} allowed")));
         }
         if !self.rules.dry_run {
             // One thread at a time has the transfer.
             self.removed.store(removed + count, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Nothing is removed, for this reason.
+    pub fn refused(&self, code: Code, reason: &str) -> FileError {
+        let is = if self.rules.dry_run { "would be" } else { "was" };
+        FileError::new(code, format!("nothing {is} removed: {reason}"))
     }
 
     /// Returns true if the source's file replaces the one here. `own_digest` computes the digest of that one; it is
@@ -66,7 +70,7 @@ impl Selection {
             _ if own.kind != Kind::File => true,
             Existing::Nothing => false,
             Existing::NotNewer if own.mtime_ns > entry.mtime_ns => false,
-            _ if is_same && self.rules.checksum => {
+            _ if self.rules.checksum && own.size == entry.size => {
                 own_digest().is_none_or(|digest| digest[..] != *entry.target)
             }
             _ => !is_same,
@@ -80,6 +84,12 @@ impl Selection {
         let owner = owner.filter(|_| self.rules.owner);
         let xattrs = xattrs.filter(|_| self.rules.xattrs).map(<[u8]>::to_vec);
         (owner.is_some() || xattrs.is_some()).then_some(MoreAttributes { owner, xattrs })
+    }
+
+    /// Returns true if a file here that is not replaced has the content of the source's: its attributes may be set.
+    pub fn is_same(&self, own: &Attributes, entry: &Entry<'_>) -> bool {
+        let is_compared = self.rules.checksum && self.rules.existing == Existing::Different;
+        own.size == entry.size && (own.mtime_ns == entry.mtime_ns || is_compared)
     }
 
     /// Returns true if a name may become another file's, whose time is `mtime_ns`.

@@ -1,6 +1,7 @@
 //! Runs the built command as a child that cannot outlive its test: with a deadline, its lines, its exit code.
 
 pub mod clients;
+pub mod files;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
