@@ -108,6 +108,7 @@ struct Failure {
     std::string path;
     std::error_code error;
     std::string text;
+    bool here = false; /* it failed on the disk of this host */
 };
 
 /* What a transfer has come to. */
@@ -175,7 +176,8 @@ class Transfer {
         found.size = sizeof found;
         while (report.failed.size() < told.failed) {
             detail::checked(pinnace_files_transfer_failure(handle_.get(), report.failed.size(), &found));
-            report.failed.push_back({found.path, std::error_code(found.error, std::generic_category()), found.text});
+            const std::error_code error(found.error, std::generic_category());
+            report.failed.push_back({found.path, error, found.text, found.here != 0});
         }
         return report;
     }

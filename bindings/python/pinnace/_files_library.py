@@ -37,7 +37,7 @@ class ReportStruct(ctypes.Structure):
 class FailureStruct(ctypes.Structure):
     """pinnace_files_failure_t."""
 
-    _fields_ = [("size", c_size_t), ("error", c_int), ("path", c_char_p), ("text", c_char_p)]
+    _fields_ = [("size", c_size_t), ("error", c_int), ("path", c_char_p), ("text", c_char_p), ("here", c_int)]
 
 
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {

@@ -86,10 +86,11 @@ class Current(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A file failed, with an errno for its kind; the others go on."""
+    """A file failed, with an errno for its kind; the others go on. `here`: it failed on the disk of this host."""
 
     path: str
     error: Error
+    here: bool
 
 
 class Ended(NamedTuple):
@@ -149,7 +150,7 @@ _EVENTS = [
     lambda found: Moved(_text(found.path), _text(found.other), bool(found.here)),
     lambda found: Planned(_text(found.path), bool(found.removal)),
     lambda found: Current(),
-    lambda found: Failed(_text(found.path), _error(found)),
+    lambda found: Failed(_text(found.path), _error(found), bool(found.here)),
     lambda found: Ended(found.files, found.bytes, found.failed),
     lambda found: Aborted(_error(found)),
     lambda found: Linked(_text(found.path), _text(found.other)),
@@ -228,7 +229,8 @@ class Transfer(Owner):
             for at in range(report.failed):
                 found = FailureStruct(size=ctypes.sizeof(FailureStruct))
                 checked(lib.pinnace_files_transfer_failure(self._handle, at, ctypes.byref(found)))
-                failed.append(Failed(_text(found.path), error_of(found.error, _text(found.text))))
+                error = error_of(found.error, _text(found.text))
+                failed.append(Failed(_text(found.path), error, bool(found.here)))
         return Report(report.files, report.bytes, failed)
 
     async def next_event_async(self) -> Optional[Event]:

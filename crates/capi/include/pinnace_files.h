@@ -219,6 +219,7 @@ typedef struct pinnace_files_failure_t {
     int error;        /* an errno */
     const char *path; /* valid until the transfer is closed */
     const char *text;
+    int here;         /* 1: it failed on the disk of this host */
 } pinnace_files_failure_t;
 
 /* Writes a file that failed, by its index from 0 on. ENOENT: there is none, or the transfer is not complete. */

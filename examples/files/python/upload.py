@@ -10,7 +10,7 @@ endpoint, source, path = sys.argv[1:]
 with Client(endpoint) as client:
     # Temporary files stay here.
     report = client.put(source, path, Rules(filter=[exclude("*.tmp")])).wait()
-for name, error in report.failed:
-    print(f"{name}: {error.strerror}")
+for failed in report.failed:
+    print(f"{failed.path}: {failed.error.strerror}")
 print(f"result files={report.files} failed={len(report.failed)}")
 sys.exit(1 if report.failed else 0)

@@ -17,7 +17,7 @@ each result. The suite uses a face only through its driver.
     events TRANSFER                all events, by the iteration that the language has
                                    -> events KIND..., without `progress`
     async TRANSFER                 the same, without a thread that waits: by a future, a coroutine, or a descriptor
-    wait TRANSFER [TIMEOUT_MS]     -> report FILES BYTES FAILED [PATH:ERRNO]...
+    wait TRANSFER [TIMEOUT_MS]     -> report FILES BYTES FAILED [PATH:ERRNO:HERE]...
     interrupt TRANSFER             waits, while another thread cancels it
     cancel TRANSFER
     close TRANSFER
@@ -31,7 +31,7 @@ each result. The suite uses a face only through its driver.
     event linked PATH FIRST
     event planned PATH REMOVAL
     event current
-    event failed PATH ERRNO
+    event failed PATH ERRNO HERE
     event ended FILES BYTES FAILED
     event aborted ERRNO
     event lost ERRNO
@@ -83,7 +83,7 @@ class Face:
 
     def wait(self, transfer="transfer"):
         files, octets, count, *failed = self.tell("wait", transfer, SOON_MS)
-        failures = {path: int(number) for path, _, number in (word.rpartition(":") for word in failed)}
+        failures = {path: (int(number), here == "1") for path, number, here in (word.rsplit(":", 2) for word in failed)}
         expect(len(failed) == int(count), f"{count} failures: {failed}")
         return Report(int(files), int(octets), failures)
 

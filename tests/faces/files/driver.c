@@ -222,7 +222,7 @@ static void print_event(const pinnace_files_event_t *event) {
         puts("event current");
         break;
     case PINNACE_FILES_FAILED:
-        printf("event failed %s %d\n", event->path, event->error);
+        printf("event failed %s %d %d\n", event->path, event->error, event->here);
         break;
     case PINNACE_FILES_ENDED:
         printf("event ended %llu %llu %llu\n", (unsigned long long)event->files, bytes,
@@ -287,7 +287,7 @@ static void wait_for(int count, char **words) {
     printf("report %llu %llu %llu", (unsigned long long)report.files, (unsigned long long)report.bytes,
            (unsigned long long)report.failed);
     for (size_t at = 0; pinnace_files_transfer_failure(transfer, at, &failure) == 0; at++)
-        printf(" %s:%d", failure.path, failure.error);
+        printf(" %s:%d:%d", failure.path, failure.error, failure.here);
     puts("");
 }
 

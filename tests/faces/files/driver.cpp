@@ -187,7 +187,7 @@ std::string text_of(const files::Event &event) {
         text << ' ' << event.path << ' ' << event.removal;
         break;
     case files::EventKind::failed:
-        text << ' ' << event.path << ' ' << event.error.value();
+        text << ' ' << event.path << ' ' << event.error.value() << ' ' << event.here;
         break;
     case files::EventKind::ended:
         text << ' ' << event.files << ' ' << event.bytes << ' ' << event.failed;
@@ -242,7 +242,7 @@ std::string wait_for(const Words &words) {
     std::ostringstream text;
     text << "report " << report.files << ' ' << report.bytes << ' ' << report.failed.size();
     for (const files::Failure &failure : report.failed)
-        text << ' ' << failure.path << ':' << failure.error.value();
+        text << ' ' << failure.path << ':' << failure.error.value() << ':' << failure.here;
     return text.str();
 }
 

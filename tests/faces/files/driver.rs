@@ -209,7 +209,7 @@ fn values_of(event: &Event) -> String {
         Event::Removed { path, here } => format!("{path} {}", u8::from(*here)),
         Event::Moved { from, to, here } => format!("{from} {to} {}", u8::from(*here)),
         Event::Planned { path, removal } => format!("{path} {}", u8::from(*removal)),
-        Event::Failed { path, error } => format!("{path} {}", errno_of(error.code)),
+        Event::Failed { path, error } => format!("{path} {} {}", errno_of(error.code), u8::from(error.here)),
         Event::Ended(report) => format!("{} {} {}", report.files, report.bytes, report.failed.len()),
         Event::Linked { path, first } => format!("{path} {first}"),
         Event::Aborted(error) | Event::Lost(error) => number_of(error).to_string(),
@@ -243,9 +243,10 @@ impl UnderWay {
         while self.end.is_none() && self.next(until.saturating_duration_since(Instant::now()))?.is_some() {}
         match &self.end {
             Some(Ok(Report { files, bytes, failed, .. })) => {
-                let code = |error: &FileError| errno_of(error.code);
-                let failed: Vec<String> =
-                    failed.iter().map(|(path, error)| format!("{path}:{}", code(error))).collect();
+                let told = |(path, error): &(String, FileError)| {
+                    format!("{path}:{}:{}", errno_of(error.code), u8::from(error.here))
+                };
+                let failed: Vec<String> = failed.iter().map(told).collect();
                 Ok(format!("report {files} {bytes} {} {}", failed.len(), failed.join(" ")))
             }
             Some(Err(Refused(number, words))) => Err(Refused(*number, words.clone())),

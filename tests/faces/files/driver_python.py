@@ -157,7 +157,7 @@ def in_coroutine(transfer: str) -> str:
 
 def wait(transfer: str, timeout_ms: str = "20000") -> str:
     report = transfers[transfer].wait(int(timeout_ms) / 1000)
-    failed = [f"{path}:{error.errno}" for path, error in report.failed]
+    failed = [f"{path}:{error.errno}:{int(here)}" for path, error, here in report.failed]
     return " ".join(map(str, ["report", report.files, report.bytes, len(failed), *failed]))
 
 

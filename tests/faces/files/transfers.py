@@ -10,7 +10,7 @@ from driver import SOON_MS, refused
 
 def codes(report):
     """The errno of each file that failed."""
-    return list(report.failed.values())
+    return [number for number, _ in report.failed.values()]
 
 
 def a_file_is_fetched(face):
@@ -219,9 +219,9 @@ def a_path_is_not_there(face):
     face.serve(kind="writable")
     for path in ("/data/none", "/other/"):
         report = face.run("get", path, face.target)
-        expect(codes(report) == [errno.ENOENT], f"{path}: {report}")
+        expect(list(report.failed.values()) == [(errno.ENOENT, False)], f"{path}: {report}")
     report = face.run("put", face.place / "none", "/data/none")
-    expect(codes(report) == [errno.ENOENT], f"{report}")
+    expect(list(report.failed.values()) == [(errno.ENOENT, True)], f"{report}")
 
 
 def no_server_answers(face):
@@ -243,7 +243,11 @@ def one_file_fails_and_the_others_arrive(face):
     (face.target / "b" / "x").mkdir(parents=True)
     report = face.get()
     expect(report.files == 2, f"{report}")
-    expect(codes(report) == [errno.EACCES] and [*report.failed][0].endswith("b"), f"{report}")
+    ((path, (number, here)),) = report.failed.items()
+    expect(path.endswith("b") and number == errno.EACCES and here, f"{report}")
+    face.tell("get", "transfer", "client", "/data/", face.target)
+    event = face.events("failed")[-1]
+    expect(event == ["failed", path, str(number), "1"], f"{event}")
     expect(face.tree() == {"a": b"a", "c": b"c"}, f"{face.tree()}")
 
 

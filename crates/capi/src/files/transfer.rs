@@ -51,6 +51,7 @@ struct Failure {
     path: CString,
     number: c_int,
     text: CString,
+    here: bool,
 }
 
 /// The descriptor that is readable while an event may be there.
@@ -78,6 +79,7 @@ pub struct FailureT {
     error: c_int,
     path: *const c_char,
     text: *const c_char,
+    here: c_int,
 }
 
 impl Outcome {
@@ -88,6 +90,7 @@ impl Outcome {
                     path: c_text(path),
                     number: errno_of(error.code),
                     text: c_text(&error.text),
+                    here: error.here,
                 });
                 Some(Outcome::Complete { files: *files, bytes: *bytes, failed: failed.collect() })
             }
@@ -330,9 +333,10 @@ pub unsafe extern "C" fn pinnace_files_transfer_failure(
             _ => None,
         };
         let none = || CallError::new(libc::ENOENT, "no such failure in the report of this transfer");
-        let Failure { path, number, text } = failed.ok_or_else(none)?;
+        let Failure { path, number, text, here } = failed.ok_or_else(none)?;
         let (path, text) = (path.as_ptr(), text.as_ptr());
-        to.write(&FailureT { size: to.given(), error: *number, path, text });
+        let (error, here) = (*number, c_int::from(*here));
+        to.write(&FailureT { size: to.given(), error, path, text, here });
         Ok(0)
     })
 }
