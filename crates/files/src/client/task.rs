@@ -255,8 +255,8 @@ impl ClientTask {
 
     /// The server does not answer any more: paths that are followed wait for it.
     fn lose_all(&mut self, failure: Failure) {
-        self.requester.lose(&|| failure.error());
-        self.plain.iter_mut().for_each(|plain| plain.lose(&|| failure.error()));
+        self.requester.server_lost(&|| failure.error());
+        self.plain.iter_mut().for_each(|plain| plain.server_lost(&|| failure.error()));
         self.failure = Some(failure);
     }
 

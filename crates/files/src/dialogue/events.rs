@@ -231,12 +231,12 @@ impl Reporter {
     }
 
     /// The other side has answered.
-    pub fn hear(&mut self) {
+    pub fn note_answer(&mut self) {
         self.contact = Contact::Answered;
     }
 
     /// The other side does not answer any more: tells that once. Returns false if it never has.
-    pub fn lose(&mut self, error: &dyn Fn() -> Error) -> bool {
+    pub fn note_loss(&mut self, error: &dyn Fn() -> Error) -> bool {
         if self.contact == Contact::Answered {
             self.contact = Contact::Lost;
             self.tell(Event::Lost(error()));

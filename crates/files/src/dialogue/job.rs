@@ -287,7 +287,7 @@ impl Job {
             return Step::NoCredit;
         }
         let most = left.min(self.chunk);
-        let next = match file.hashes_first(most) {
+        let next = match file.hash_before_last(most) {
             Ok(true) => return Step::Working,
             Ok(false) => file.next_chunk(sequence, most, packer.as_mut()),
             Err(error) => Err(error),

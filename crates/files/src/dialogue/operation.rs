@@ -77,7 +77,7 @@ pub trait Operation: Send {
     fn abort(&mut self, error: Error) -> u64;
 
     /// The server does not answer any more. Returns true if the operation waits until it does; else it is aborted.
-    fn outlasts(&mut self, _: &dyn Fn() -> Error) -> bool {
+    fn waits_for_server(&mut self, _: &dyn Fn() -> Error) -> bool {
         false
     }
 

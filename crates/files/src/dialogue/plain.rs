@@ -79,8 +79,8 @@ impl PlainRequester {
     }
 
     /// The server does not answer any more: ends the operations that it never has answered.
-    pub fn lose(&mut self, error: &dyn Fn() -> Error) {
-        for (_, mut follow) in self.operations.extract_if(.., |_, follow| !follow.outlasts(error)) {
+    pub fn server_lost(&mut self, error: &dyn Fn() -> Error) {
+        for (_, mut follow) in self.operations.extract_if(.., |_, follow| !follow.waits_for_server(error)) {
             follow.abort(error());
         }
     }

@@ -78,7 +78,7 @@ impl PlainFollow {
 
     /// A new connection: the path is to be subscribed to.
     pub fn begin(&mut self) {
-        self.reporter.hear();
+        self.reporter.note_answer();
         self.give_up();
         self.skipped.clear();
         let root = self.folder.directory(&TreePath::default());
@@ -150,7 +150,7 @@ impl PlainFollow {
     fn on_content(&mut self, burger: &Cheezburger<'_>, path: &TreePath) -> Result<(), FileError> {
         if burger.offset == 0 {
             self.skipped.clear();
-            if self.keeps(path) {
+            if self.is_left(path) {
                 self.skipped = burger.filename.to_vec();
                 return Ok(());
             }
@@ -189,7 +189,7 @@ impl PlainFollow {
     }
 
     /// Returns true if the rules say that a file here stays.
-    fn keeps(&self, path: &TreePath) -> bool {
+    fn is_left(&self, path: &TreePath) -> bool {
         let Some((parent, name)) = path.split_last() else { return true };
         let is_here = || self.folder.directory(&parent).and_then(|parent| parent.attributes(name)).is_ok();
         self.selection.rules.existing == Existing::Nothing && is_here()
@@ -270,9 +270,9 @@ impl PlainFollow {
         }
     }
 
-    /// As `Operation::outlasts`.
-    pub fn outlasts(&mut self, error: &dyn Fn() -> Error) -> bool {
-        self.reporter.lose(error)
+    /// As `Operation::waits_for_server`.
+    pub fn waits_for_server(&mut self, error: &dyn Fn() -> Error) -> bool {
+        self.reporter.note_loss(error)
     }
 
     /// It ends.

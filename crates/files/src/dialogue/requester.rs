@@ -190,9 +190,11 @@ impl Requester {
     }
 
     /// The other side does not answer any more: ends the operations that do not wait for it.
-    pub fn lose(&mut self, error: &dyn Fn() -> Error) {
+    pub fn server_lost(&mut self, error: &dyn Fn() -> Error) {
         self.requests.clear();
-        for (_, mut operation) in self.operations.extract_if(.., |_, operation| !operation.outlasts(error)) {
+        for (_, mut operation) in
+            self.operations.extract_if(.., |_, operation| !operation.waits_for_server(error))
+        {
             operation.abort(error());
         }
     }

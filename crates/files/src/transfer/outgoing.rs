@@ -77,7 +77,7 @@ impl OutgoingFile {
         let (hasher, tree) = (GroupHasher::new(first, size), ValueTree::new(size));
         let known = sent_values.get(&attributes.tag);
         let whole = is_part.then(|| (GroupHasher::new(0, size), ValueTree::new(size)));
-        let collected = (!is_part && known.is_none() && SentValues::keeps(&attributes)).then(Vec::new);
+        let collected = (!is_part && known.is_none() && SentValues::are_kept_of(&attributes)).then(Vec::new);
         Ok(OutgoingFile {
             source,
             attributes,
@@ -139,7 +139,7 @@ impl OutgoingFile {
 
     /// Of a file of which only parts are sent, all of it is hashed before the last chunk, which has its digest: a piece
     /// at a time. Returns true if there is more to hash before the next chunk of at most `most` octets.
-    pub fn hashes_first(&mut self, most: u64) -> Result<bool, FileError> {
+    pub fn hash_before_last(&mut self, most: u64) -> Result<bool, FileError> {
         let most = if self.is_sparse { most.max(ZEROS_MAX) } else { most };
         let (size, is_last) = (self.attributes.size, self.ranges.len() <= 1 && self.remaining() <= most);
         let Some((hasher, tree)) = self.whole.as_mut().filter(|_| is_last) else {
@@ -285,7 +285,7 @@ impl OutgoingFile {
         if !is_last {
             return Ok(None);
         }
-        while self.hashes_first(u64::MAX)? {}
+        while self.hash_before_last(u64::MAX)? {}
         if self.source.attributes()?.tag != self.attributes.tag {
             return Err(changed());
         }

@@ -46,7 +46,7 @@ impl SentValues {
     }
 
     /// Whether the values of a file are worth keeping, and sure to stay right.
-    pub fn keeps(file: &Attributes) -> bool {
+    pub fn are_kept_of(file: &Attributes) -> bool {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let is_settled = i128::from(file.ctime_ns) < now.saturating_sub(UNSETTLED).as_nanos() as i128;
         let bytes = groups_of(file.size).saturating_mul(DIGEST as u64);

@@ -37,7 +37,7 @@ impl Operation for Fetch {
     }
 
     fn on_reply(&mut self, reply: &Reply<'_>, asks: &mut Asks) -> u64 {
-        self.reporter.hear();
+        self.reporter.note_answer();
         let settled = match self.unpacker.unpack(reply) {
             Ok(None) => self.handle(reply, asks),
             Ok(Some(plain)) => {
@@ -70,8 +70,8 @@ impl Operation for Fetch {
         settled
     }
 
-    fn outlasts(&mut self, error: &dyn Fn() -> Error) -> bool {
-        self.follows && self.reporter.lose(error)
+    fn waits_for_server(&mut self, error: &dyn Fn() -> Error) -> bool {
+        self.follows && self.reporter.note_loss(error)
     }
 
     fn follow_plainly(&mut self) -> Option<PlainFollow> {
