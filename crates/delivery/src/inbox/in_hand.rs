@@ -122,7 +122,8 @@ impl Inbox {
         self.settled.tell();
     }
 
-    /// Waits until all progress is on the disk. Returns false if the patience has ended first, or the store has failed.
+    /// Waits until all that the application has settled is on the disk. Returns false if the patience has ended first,
+    /// or the store has failed.
     pub fn wait_recorded(&self, patience: Patience<'_>) -> bool {
         let mut state = self.lock();
         while state.recording == Recording::UnderWay {
@@ -144,5 +145,31 @@ impl Inbox {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use pinnace_stream::RangeSet;
+
+    use super::*;
+    use crate::inbox::StreamStart;
+    use crate::inbox::retry::Retry;
+
+    #[test]
+    fn the_streams_of_senders_are_no_progress_of_the_application() {
+        let (first, most) = (Duration::from_secs(1), Duration::from_secs(60));
+        let retry = Retry { first, most, deliveries: None, within: None, skips: false };
+        let inbox = Inbox::new(retry, 1000, Box::new(|| {}));
+        let (of, from, topic) = ((0, [1; 16], 1), "sender".to_owned(), "topic".to_owned());
+        let start = StreamStart { of, from, topic, noted: RangeSet::default(), is_restarted: false };
+        let mut gone = RangeSet::default();
+        let (origin, ..) = inbox.open(&start, &gone);
+        assert!(inbox.wait_recorded(Some(Instant::now()).into()), "a stream was opened");
+        gone.add(1, 3);
+        inbox.mark_gone(&origin, &gone);
+        assert!(inbox.wait_recorded(Some(Instant::now()).into()), "the sender has dropped messages");
     }
 }

@@ -393,7 +393,7 @@ impl Inbox {
         let origin = message.parts.first().frame.origin.clone();
         let (last, given_up) = state.flows[origin.flow].give_up(message, verdict);
         state.news.given_up.push((origin.of, last, given_up));
-        state.note(origin.flow);
+        state.note_progress(origin.flow);
         state.credit(message);
         self.tell_once(state);
     }

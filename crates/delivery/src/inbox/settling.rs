@@ -71,7 +71,7 @@ impl Inbox {
         if !flow.acceptance.done().contains(message.parts.last_seq()) {
             flow.counts.acknowledged += 1;
             message.parts.as_slice().iter().for_each(|part| flow.finish(part));
-            state.note(index);
+            state.note_progress(index);
         }
         self.tell_once(state);
     }

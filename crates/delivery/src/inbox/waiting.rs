@@ -158,10 +158,17 @@ impl Waiting {
         }
     }
 
+    /// The peer loop is to look at a flow.
     pub fn note(&mut self, index: usize) {
         if !std::mem::replace(&mut self.flows[index].dirty, true) {
             self.news.dirty.push(index);
         }
+    }
+
+    /// The application has settled a message of a flow for good: until that is on the disk, `Inbox::wait_recorded`
+    /// waits.
+    pub fn note_progress(&mut self, index: usize) {
+        self.note(index);
         if self.recording == Recording::Complete {
             self.recording = Recording::UnderWay;
         }
