@@ -68,7 +68,7 @@ impl Paths {
         if error.here { self.here(path) } else { path.to_owned() }
     }
 
-    /// The virtual path of what failed.
+    /// The virtual path of a file or folder that failed. `path`: as the event has it.
     pub fn virtual_path_of_failed(&self, path: &str, error: &FileError) -> String {
         let Local::Source { from, own } = &self.local else { return path.to_owned() };
         let below = Path::new(path).strip_prefix(from).ok().filter(|_| error.here);

@@ -151,10 +151,10 @@ fn a_file_in_the_way_of_the_folder_itself() {
     assert!(got.err.contains(&format!("{new}/a: a file is in the way of a directory")), "{got:?}");
 }
 
-/// A user who is not root.
+/// The number of the user `nobody`, whom file permissions bind.
 const USER: u32 = 65534;
 
-/// The command, run by a user who is not root.
+/// `pinnace files`, as the user `USER` if the tests run as root, otherwise as their own user.
 fn as_user(words: &[&str]) -> Command {
     let mut command = match rustix::process::geteuid().is_root() {
         true => Command::new("setpriv"),
