@@ -48,6 +48,20 @@ from check import expect  # noqa: E402
 from driver import SOON_MS, Driver  # noqa: E402
 
 
+# From the kernel's sched.h: the thread ends. It stays in /proc for a moment after it was joined.
+PF_EXITING = 4
+
+
+def lives(task):
+    """Whether a thread, a directory below /proc/PID/task, has not begun to end."""
+    try:
+        stat = (task / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    # `flags`, the ninth field of proc_pid_stat(5); the second is a name in brackets.
+    return not int(stat.rpartition(")")[2].split()[6]) & PF_EXITING
+
+
 class Report(NamedTuple):
     files: int
     bytes: int
@@ -72,7 +86,7 @@ class Face:
     def held(self):
         """How many threads and descriptors the driver has."""
         process = Path("/proc") / str(self.driver.process.pid)
-        return [len(list((process / kind).iterdir())) for kind in ("task", "fd")]
+        return [sum(map(lives, (process / "task").iterdir())), len(list((process / "fd").iterdir()))]
 
     def write(self, **files):
         """Writes files below the source; `__` in a name stands for a slash."""
