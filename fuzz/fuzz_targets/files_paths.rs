@@ -10,7 +10,9 @@ pub fn run(data: &[u8]) {
         assert_eq!(TreePath::parse(path.as_bytes()).as_ref(), Ok(&path));
         let names = path.as_bytes().split(|octet| *octet == b'/').filter(|_| !path.is_empty());
         for name in names {
-            assert!(!name.is_empty() && name != b"." && name != b".." && !name.contains(&0) && name.len() <= 255);
+            assert!(
+                !name.is_empty() && name != b"." && name != b".." && !name.contains(&0) && name.len() <= 255
+            );
         }
         if let Some((directory, name)) = path.split_last() {
             assert_eq!(directory.join(name).as_ref(), Ok(&path));

@@ -18,6 +18,7 @@ mod options;
 mod pgm_packets;
 mod plain_client;
 mod plain_server;
+mod port_packets;
 mod shared_ring;
 mod socks_replies;
 mod ws_request;
@@ -44,6 +45,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("pgm_packets", pgm_packets::run),
     ("plain_client", plain_client::run),
     ("plain_server", plain_server::run),
+    ("port_packets", port_packets::run),
     ("shared_ring", shared_ring::run),
     ("socks_replies", socks_replies::run),
     ("ws_request", ws_request::run),

@@ -4,7 +4,7 @@
 //! The first byte chooses our side, the second is the chunk size, the third gives the limits.
 
 use pinnace_zmtp::frame;
-use pinnace_zmtp::ws::{Decoder, Encoder, Error, DecoderLimits, Role, Status};
+use pinnace_zmtp::ws::{Decoder, DecoderLimits, Encoder, Error, Role, Status};
 
 type Seen = (Vec<u8>, Vec<u8>, Result<Status, Error>);
 
@@ -21,8 +21,10 @@ pub fn run(data: &[u8]) {
     let [side, piece, limit, bytes @ ..] = data else { return };
     let client = Role::Client { seed: [1; 32] };
     let (ours, theirs) = if side & 1 == 0 { (Role::Server, client) } else { (client, Role::Server) };
-    let limits =
-        DecoderLimits { max_body: u64::from(*limit), max_fragmented: usize::from(*limit) + usize::from(side >> 1) };
+    let limits = DecoderLimits {
+        max_body: u64::from(*limit),
+        max_fragmented: usize::from(*limit) + usize::from(side >> 1),
+    };
     let whole = translate(&ours, limits, bytes, bytes.len().max(1));
     assert_eq!(whole, translate(&ours, limits, bytes, usize::from(*piece).max(1)));
 

@@ -1,0 +1,266 @@
+%% @doc Sockets of ZeroMQ's patterns, in a program of their own: no fault there ends this node.
+%%
+%% A socket belongs to the process that made it, and is closed when that ends. Any process of the node may use it.
+-module(pinnace).
+
+-export([socket/1, socket/2, close/1, controlling_process/2]).
+-export([bind/2, connect/2, unbind/2, disconnect/2]).
+-export([send/2, send/3, send_many/2, recv/1, recv/2]).
+-export([setopts/2, getopts/2, subscribe/2, unsubscribe/2, join/2, leave/2]).
+-export([statistics/1, monitor/1, monitor/2, key_pair/0, format_error/1]).
+
+-compile({no_auto_import, [monitor/2]}).
+-export_type([socket/0, type/0, reason/0, option/0, message/0]).
+
+-include("pinnace_port.hrl").
+
+-type type() :: pair | pub | sub | req | rep | dealer | router | pull | push | xpub | xsub | stream | server | client
+              | radio | dish | gather | scatter | dgram | peer | channel.
+-opaque socket() :: {pinnace_socket, pos_integer()}.
+-type reason() :: atom() | {errno, integer()}.
+-type endpoint() :: iodata().
+%% What is sent: a frame, or a list of frames.
+-type frames() :: binary() | [iodata()].
+-type message() :: pinnace_wire:message().
+%% `active', `deliver' and `copy', or an option of zmq_setsockopt(3) in lower case and without `ZMQ_'.
+-type option() :: {active, boolean() | once | pos_integer()} | {deliver, message | batch}
+                | {copy, non_neg_integer()} | {atom(), integer() | boolean() | infinity | iodata()}.
+
+%% The context of all sockets that name no other.
+-define(CONTEXT, 1).
+
+%% @doc A new socket.
+-spec socket(type()) -> {ok, socket()} | {error, reason()}.
+socket(Type) ->
+    socket(Type, []).
+
+%% @doc A new socket with these options.
+-spec socket(type(), [option()]) -> {ok, socket()} | {error, reason()}.
+socket(Type, Options) ->
+    case lists:keymember(Type, 1, ?TYPES) andalso pinnace_port:call({socket, ?CONTEXT, Type, self()}) of
+        {ok, Socket} ->
+            case setopts(Socket, Options) of
+                ok ->
+                    {ok, Socket};
+                Error ->
+                    _ = close(Socket),
+                    Error
+            end;
+        false ->
+            {error, einval};
+        Error ->
+            Error
+    end.
+
+%% @doc Closes a socket. What waits is sent, for as long as its option `linger' says.
+-spec close(socket()) -> ok | {error, reason()}.
+close({pinnace_socket, Id}) ->
+    done(pinnace_port:call({close, Id})).
+
+%% @doc Gives a socket to another process. Error: `not_owner'.
+-spec controlling_process(socket(), pid()) -> ok | {error, reason()}.
+controlling_process({pinnace_socket, Id}, Pid) when node(Pid) =:= node() ->
+    pinnace_port:call({owner, Id, Pid});
+controlling_process(_Socket, _Pid) ->
+    {error, remote_node}.
+
+%% @doc Binds a socket. The result is the endpoint, with the port that the system chose for `*'.
+-spec bind(socket(), endpoint()) -> {ok, binary()} | {error, reason()}.
+bind(Socket, Endpoint) ->
+    step(Socket, ?BIND, pinnace_wire:bytes(Endpoint)).
+
+-spec connect(socket(), endpoint()) -> ok | {error, reason()}.
+connect(Socket, Endpoint) ->
+    done(step(Socket, ?CONNECT, pinnace_wire:bytes(Endpoint))).
+
+-spec unbind(socket(), endpoint()) -> ok | {error, reason()}.
+unbind(Socket, Endpoint) ->
+    done(step(Socket, ?UNBIND, pinnace_wire:bytes(Endpoint))).
+
+-spec disconnect(socket(), endpoint()) -> ok | {error, reason()}.
+disconnect(Socket, Endpoint) ->
+    done(step(Socket, ?DISCONNECT, pinnace_wire:bytes(Endpoint))).
+
+-spec subscribe(socket(), iodata()) -> ok | {error, reason()}.
+subscribe(Socket, Topic) ->
+    setopts(Socket, [{subscribe, Topic}]).
+
+-spec unsubscribe(socket(), iodata()) -> ok | {error, reason()}.
+unsubscribe(Socket, Topic) ->
+    setopts(Socket, [{unsubscribe, Topic}]).
+
+%% @doc Lets a DISH receive what is sent to a group.
+-spec join(socket(), iodata()) -> ok | {error, reason()}.
+join(Socket, Group) ->
+    done(step(Socket, ?JOIN, pinnace_wire:bytes(Group))).
+
+-spec leave(socket(), iodata()) -> ok | {error, reason()}.
+leave(Socket, Group) ->
+    done(step(Socket, ?LEAVE, pinnace_wire:bytes(Group))).
+
+%% @doc Sends a message: a binary, or a list of frames. It waits for room.
+-spec send(socket(), frames()) -> ok | {error, reason()}.
+send(Socket, Frames) ->
+    send(Socket, Frames, []).
+
+%% @doc As `send/2'. `nowait': `{error, eagain}' if there is no room. `confirm': waits until the socket has taken the
+%% message, or refused it.
+-spec send(socket(), frames(), [nowait | confirm]) -> ok | {error, reason()}.
+send({pinnace_socket, Id}, Frames, Options) ->
+    {Encoded, Octets} = pinnace_wire:encode(Frames),
+    case Options of
+        [] -> pass(Id, Encoded, Octets, 1, true);
+        [nowait] -> pass(Id, Encoded, Octets, 1, false);
+        [confirm] -> done(pinnace_port:request(?SEND, [<<Id:32>> | Encoded]))
+    end.
+
+%% @doc Sends messages, each of which is a binary or a list of frames, with few steps for many. It waits for room.
+-spec send_many(socket(), [frames()]) -> ok | {error, reason()}.
+send_many({pinnace_socket, Id}, Messages) ->
+    send_batches(Id, pinnace_wire:batches(Messages)).
+
+send_batches(_Id, []) ->
+    ok;
+send_batches(Id, [{Encoded, Octets, Count} | Batches]) ->
+    case pass(Id, Encoded, Octets, Count, true) of
+        ok -> send_batches(Id, Batches);
+        Error -> Error
+    end.
+
+%% Passes messages to the program, if there is room.
+pass(Id, Encoded, Octets, Count, Waits) ->
+    case ets:lookup(?SOCKETS, Id) of
+        [{_, Port, Room}] ->
+            case atomics:sub_get(Room, ?ROOM, Octets) > -Octets of
+                true ->
+                    ok = atomics:add(Room, ?SENT, Count),
+                    command(Id, Encoded, Octets, Count, Waits, Port, Room);
+                false ->
+                    ok = atomics:add(Room, ?ROOM, Octets),
+                    wait(room, Id, Encoded, Octets, Count, Waits, Room)
+            end;
+        [] ->
+            {error, closed}
+    end.
+
+command(Id, Encoded, Octets, Count, Waits, Port, Room) ->
+    case pinnace_wire:fits(Octets) of
+        true ->
+            try port_command(Port, [pinnace_wire:send(Id) | Encoded]) of
+                true -> ok
+            catch
+                error:badarg ->
+                    ok = atomics:sub(Room, ?SENT, Count),
+                    wait(program, Id, Encoded, Octets, Count, Waits, Room)
+            end;
+        false ->
+            pinnace_port:call({send_large, Id, Encoded})
+    end.
+
+%% Waits for room, or for another program.
+wait(room, _Id, _Encoded, _Octets, _Count, false, _Room) ->
+    {error, eagain};
+wait(program, _Id, _Encoded, _Octets, _Count, false, _Room) ->
+    {error, port_crashed};
+wait(What, Id, Encoded, Octets, Count, true, Room) ->
+    case pinnace_port:call({wait, What, Id, Room}) of
+        ok -> pass(Id, Encoded, Octets, Count, true);
+        Error -> Error
+    end.
+
+%% @doc The next message, as a list of frames. It waits for one.
+-spec recv(socket()) -> {ok, message()} | {error, reason()}.
+recv(Socket) ->
+    recv(Socket, infinity).
+
+%% @doc As `recv/1', but waits at most for a number of milliseconds. A message that comes later is not lost.
+-spec recv(socket(), timeout()) -> {ok, message()} | {error, reason()}.
+recv({pinnace_socket, Id}, Timeout) ->
+    pinnace_port:call({recv, Id, Timeout}).
+
+%% @doc Sets options, in their order, up to the first error.
+-spec setopts(socket(), [option()]) -> ok | {error, reason()}.
+setopts(_Socket, []) ->
+    ok;
+setopts(Socket, [Option | Options]) ->
+    case set(Socket, Option) of
+        ok -> setopts(Socket, Options);
+        Error -> Error
+    end.
+
+set({pinnace_socket, Id}, {Name, _} = Option) when Name =:= active; Name =:= deliver; Name =:= copy ->
+    pinnace_port:call({set, Id, Option});
+set(Socket, {Name, Value}) ->
+    case pinnace_port:option(Name) of
+        {Number, Kind} ->
+            case pinnace_wire:option(Kind, Value) of
+                {ok, Encoded} -> done(step(Socket, ?SET_OPTION, [<<Number:32>>, Encoded]));
+                error -> {error, einval}
+            end;
+        undefined ->
+            {error, einval}
+    end.
+
+%% @doc The values of options.
+-spec getopts(socket(), [atom()]) -> {ok, [{atom(), term()}]} | {error, reason()}.
+getopts(Socket, Names) ->
+    getopts(Socket, Names, []).
+
+getopts(_Socket, [], Found) ->
+    {ok, lists:reverse(Found)};
+getopts(Socket, [Name | Names], Found) ->
+    case get(Socket, Name) of
+        {ok, Value} -> getopts(Socket, Names, [{Name, Value} | Found]);
+        Error -> Error
+    end.
+
+get({pinnace_socket, Id}, Name) when Name =:= active; Name =:= deliver; Name =:= copy ->
+    pinnace_port:call({get, Id, Name});
+get({pinnace_socket, Id}, Name) ->
+    case pinnace_port:option(Name) of
+        {Number, Kind} ->
+            case pinnace_port:request(?GET_OPTION, <<Id:32, Number:32>>) of
+                {ok, Encoded} -> {ok, pinnace_wire:value(Kind, Encoded)};
+                Error -> Error
+            end;
+        undefined ->
+            {error, einval}
+    end.
+
+%% @doc What a socket has received, sent and dropped, with its peers.
+-spec statistics(socket()) -> {ok, map()} | {error, reason()}.
+statistics({pinnace_socket, Id}) ->
+    case pinnace_port:request(?STATISTICS, <<Id:32>>) of
+        {ok, Entries} -> {ok, pinnace_wire:entries(Entries)};
+        Error -> Error
+    end.
+
+%% @doc Has all events of a socket's connections sent to the calling process.
+-spec monitor(socket()) -> {ok, socket()} | {error, reason()}.
+monitor(Socket) ->
+    monitor(Socket, 16#FFFF).
+
+%% @doc As `monitor/1', for these events (zmq_socket_monitor(3)). The messages are `{pinnace_event, Socket, Event}' with
+%% a map of `event', `value' and `endpoint'. They end when the result is closed.
+-spec monitor(socket(), non_neg_integer()) -> {ok, socket()} | {error, reason()}.
+monitor({pinnace_socket, Id}, Events) ->
+    pinnace_port:call({monitor, Id, Events, self()}).
+
+%% @doc A new pair of keys for CURVE, public and secret.
+-spec key_pair() -> {ok, {binary(), binary()}} | {error, reason()}.
+key_pair() ->
+    case pinnace_port:request(?KEY_PAIR, []) of
+        {ok, <<Public:32/binary, Secret:32/binary>>} -> {ok, {Public, Secret}};
+        Error -> Error
+    end.
+
+%% @doc A reason in words.
+-spec format_error(term()) -> string().
+format_error(Reason) ->
+    pinnace_error:format(Reason).
+
+step({pinnace_socket, Id}, Operation, Argument) ->
+    pinnace_port:call({step, Id, Operation, Argument}).
+
+done({ok, _}) -> ok;
+done(Other) -> Other.

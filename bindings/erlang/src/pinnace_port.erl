@@ -1,0 +1,402 @@
+%% @private
+%% The process that has the port program: it asks for operations, passes messages on, and makes all sockets again when
+%% the program has died.
+-module(pinnace_port).
+-behaviour(gen_server).
+
+-export([start_link/0]).
+-export([call/1, request/2, option/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-include_lib("kernel/include/logger.hrl").
+-include("pinnace_port.hrl").
+
+%% How often the program is asked whether it lives.
+-define(PING_MS, 5000).
+%% How often it is started within how many seconds, before this process ends.
+-define(INTENSITY, {10, 10}).
+%% How long a socket is tried to be bound again, and how often.
+-define(BIND_AGAIN_MS, 2000).
+-define(BIND_STEP_MS, 10).
+-define(OPTIONS, {?MODULE, options}).
+
+%% What becomes of an answer.
+-type answer() :: none | {call, gen_server:from()} | {step, pos_integer(), step(), gen_server:from()}
+                | {made, pos_integer(), gen_server:from()} | {monitored, pos_integer(), gen_server:from()}
+                | {again, pos_integer(), step(), Deadline :: integer()}.
+%% A request that is repeated to make a socket again.
+-type step() :: {Operation :: pos_integer(), Argument :: iodata()}.
+
+-record(state, {
+    program :: pinnace_program:program(),
+    last_request = 0 :: non_neg_integer(),
+    requests = #{} :: #{non_neg_integer() => answer()},
+    socks = #{} :: #{pos_integer() => pinnace_sock:sock()},
+    %% By the monitor of the owner.
+    owners = #{} :: #{reference() => pos_integer()},
+    %% When the program was started last, in seconds.
+    starts = [] :: [integer()],
+    pings = 0 :: non_neg_integer(),
+    %% Something came from the program since the last ping.
+    is_alive = true :: boolean()
+}).
+
+-include("pinnace_sock.hrl").
+
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+%% Calls the process.
+-spec call(term()) -> term().
+call(Request) ->
+    try gen_server:call(?MODULE, Request, infinity)
+    catch
+        exit:{noproc, _} -> {error, not_started};
+        exit:{_Reason, {gen_server, call, _}} -> {error, port_crashed}
+    end.
+
+%% Requests an operation of the program.
+-spec request(pos_integer(), iodata()) -> {ok, binary()} | {error, pinnace:reason()}.
+request(Operation, Arguments) ->
+    call({request, Operation, Arguments}).
+
+%% The number of an option of sockets, and the kind of its values.
+-spec option(atom()) -> {integer(), atom()} | undefined.
+option(Name) ->
+    maps:get(Name, persistent_term:get(?OPTIONS, #{}), undefined).
+
+-spec init([]) -> {ok, #state{}} | {stop, term()}.
+init([]) ->
+    process_flag(trap_exit, true),
+    process_flag(message_queue_data, off_heap),
+    case pinnace_program:start() of
+        {ok, Program} ->
+            _ = erlang:send_after(?PING_MS, self(), ping),
+            State = #state{program = Program, starts = [erlang:monotonic_time(second)]},
+            {ok, restore(ask(?LIST_OPTIONS, [], options, State))};
+        {error, Reason} ->
+            {stop, Reason}
+    end.
+
+-spec handle_call(term(), gen_server:from(), #state{}) -> {reply, term(), #state{}} | {noreply, #state{}}.
+handle_call({recv, Id, Timeout}, From, State) ->
+    with_sock(Id, State, fun(Sock) -> replied(pinnace_sock:recv(From, Timeout, Sock), State) end);
+handle_call({wait, What, Id, Room}, From, State) ->
+    with_sock(Id, State, fun(Sock) -> replied(pinnace_sock:wait(What, Room, From, Sock), State) end);
+handle_call({send_large, Id, Encoded}, _From, State) ->
+    with_sock(Id, State, fun(_Sock) ->
+        lists:foreach(fun(Part) -> to_program(Part, State) end, pinnace_wire:parts(Id, Encoded)),
+        {reply, ok, State}
+    end);
+handle_call({socket, Context, Type, Owner}, From, State) ->
+    Id = new_channel(),
+    true = ets:insert(?SPECS, {Id, Context, Type, Owner, []}),
+    Arguments = <<Id:32, Context:32, (type_number(Type))>>,
+    {noreply, ask(?NEW_SOCKET, Arguments, {made, Id, From}, State)};
+handle_call({monitor, Of, Events, Owner}, From, State) ->
+    Id = new_channel(),
+    with_sock(Of, State, fun(_Sock) ->
+        true = ets:insert(?SPECS, {Id, Of, {monitor, Events}, Owner, []}),
+        Arguments = <<Of:32, Id:32, Events:64>>,
+        {noreply, ask(?MONITOR, Arguments, {made, Id, From}, State)}
+    end);
+handle_call({step, Id, Operation, Argument}, From, State) ->
+    with_sock(Id, State, fun(_Sock) ->
+        {noreply, ask(Operation, [<<Id:32>> | Argument], {step, Id, {Operation, Argument}, From}, State)}
+    end);
+handle_call({close, Id}, From, State) ->
+    with_sock(Id, State, fun(Sock) -> {noreply, close(Sock, {call, From}, State)} end);
+handle_call({request, Operation, Arguments}, From, State) ->
+    {noreply, ask(Operation, Arguments, {call, From}, State)};
+handle_call({context, Id}, From, State) ->
+    true = ets:insert(?CONTEXTS, {Id, []}),
+    {noreply, ask(?NEW_CONTEXT, <<Id:32>>, {call, From}, State)};
+handle_call({set, Id, Option}, _From, State) ->
+    with_sock(Id, State, fun(Sock) ->
+        case pinnace_sock:set(Option, Sock) of
+            {ok, Set} -> {reply, ok, put_sock(Set, State)};
+            error -> {reply, {error, einval}, State}
+        end
+    end);
+handle_call({get, Id, Name}, _From, State) ->
+    with_sock(Id, State, fun(Sock) -> {reply, pinnace_sock:get(Name, Sock), State} end);
+handle_call({owner, Id, Owner}, {Caller, _}, State) ->
+    with_sock(Id, State, fun(Sock) -> change_owner(Caller, Owner, Sock, State) end);
+handle_call(_Request, _From, State) ->
+    {reply, {error, einval}, State}.
+
+%% A number that no socket of this node has had, also before the application was started again.
+new_channel() ->
+    erlang:unique_integer([positive, monotonic]) band 16#FFFFFFFF.
+
+with_sock(Id, #state{socks = Socks} = State, Do) ->
+    case Socks of
+        #{Id := Sock} -> Do(Sock);
+        #{} -> {reply, {error, closed}, State}
+    end.
+
+replied({reply, Reply, Sock}, State) -> {reply, Reply, put_sock(Sock, State)};
+replied({wait, Sock}, State) -> {noreply, put_sock(Sock, State)}.
+
+change_owner(Caller, Owner, #sock{owner = Caller, monitor = Monitor, id = Id} = Sock, State) ->
+    true = demonitor(Monitor, [flush]),
+    New = monitor(process, Owner),
+    true = ets:update_element(?SPECS, Id, {4, Owner}),
+    Owners = maps:remove(Monitor, State#state.owners),
+    {reply, ok, put_sock(Sock#sock{owner = Owner, monitor = New}, State#state{owners = Owners#{New => Id}})};
+change_owner(_Caller, _Owner, _Sock, State) ->
+    {reply, {error, not_owner}, State}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_Request, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
+handle_info({Port, {data, Packet}}, #state{program = {Port, _}} = State) ->
+    try handle_packet(Packet, State#state{is_alive = true}) of
+        Next -> {noreply, Next}
+    catch
+        error:function_clause ->
+            ?LOG_ERROR("pinnace-port: a packet that is not understood: ~0p", [binary:part(Packet, 0, min(64, byte_size(Packet)))]),
+            ok = pinnace_program:kill(State#state.program),
+            died(protocol, State)
+    end;
+handle_info({recv_timeout, Id, From}, State) ->
+    {noreply, change(Id, fun(Sock) -> pinnace_sock:give_up(From, Sock) end, State)};
+handle_info({resume, Id}, State) ->
+    {noreply, change(Id, fun pinnace_sock:resume/1, State)};
+handle_info({bind_again, Id, Step, Deadline}, State) ->
+    case State#state.socks of
+        #{Id := _} -> {noreply, repeat(Id, Step, Deadline, State)};
+        #{} -> {noreply, State}
+    end;
+handle_info({'DOWN', Monitor, process, _, _}, #state{owners = Owners, socks = Socks} = State) ->
+    case Owners of
+        #{Monitor := Id} -> {noreply, close(maps:get(Id, Socks), none, State)};
+        #{} -> {noreply, State}
+    end;
+handle_info(ping, #state{is_alive = false, program = Program} = State) ->
+    ?LOG_ERROR("pinnace-port does not answer; it is ended"),
+    ok = pinnace_program:kill(Program),
+    _ = erlang:send_after(ping_ms(), self(), ping),
+    died(silent, State);
+handle_info(ping, #state{pings = Pings} = State) ->
+    to_program(pinnace_wire:ping(Pings), State),
+    _ = erlang:send_after(ping_ms(), self(), ping),
+    {noreply, State#state{pings = Pings + 1, is_alive = false}};
+handle_info({'EXIT', Port, Reason}, #state{program = {Port, _} = Program} = State) ->
+    %% It has closed its input, and may still run.
+    ?LOG_ERROR("pinnace-port has gone: ~0p", [Reason]),
+    ok = pinnace_program:kill(Program),
+    died(Reason, State);
+handle_info({Port, {exit_status, Status}}, #state{program = {Port, _}} = State) ->
+    ?LOG_ERROR("pinnace-port has ended with status ~b", [Status]),
+    died({exit_status, Status}, State);
+handle_info(_Message, State) ->
+    {noreply, State}.
+
+ping_ms() ->
+    application:get_env(pinnace, ping_ms, ?PING_MS).
+
+-spec terminate(term(), #state{}) -> ok.
+terminate(_Reason, #state{program = {Port, _}}) ->
+    _ = catch port_close(Port),
+    ok.
+
+%% The program takes what comes; if it has just died, that is told by its exit status.
+to_program(Packet, #state{program = {Port, _}}) ->
+    _ = catch port_command(Port, Packet),
+    ok.
+
+ask(Operation, Arguments, Answer, #state{last_request = Last, requests = Requests} = State) ->
+    Id = (Last + 1) band 16#FFFFFFFF,
+    to_program(pinnace_wire:request(Id, Operation, Arguments), State),
+    State#state{last_request = Id, requests = Requests#{Id => Answer}}.
+
+change(Id, Do, #state{socks = Socks} = State) ->
+    case Socks of
+        #{Id := Sock} -> State#state{socks = Socks#{Id := Do(Sock)}};
+        #{} -> State
+    end.
+
+put_sock(#sock{id = Id} = Sock, #state{socks = Socks} = State) ->
+    State#state{socks = Socks#{Id => Sock}}.
+
+handle_packet(<<132, Id:32, Messages/binary>>, State) ->
+    change(Id, fun(Sock) -> pinnace_sock:delivered(Messages, Sock) end, State);
+handle_packet(<<133, Id:32, Last, Content/binary>>, State) ->
+    change(Id, fun(Sock) -> pinnace_sock:part(Last =:= 1, Content, Sock) end, State);
+handle_packet(<<134, Id:32, Messages:32, Octets:32>>, State) ->
+    change(Id, fun(Sock) -> pinnace_sock:room(Messages, Octets, Sock) end, State);
+handle_packet(<<130, Id:32, Values/binary>>, State) ->
+    answered(Id, {ok, Values}, State);
+handle_packet(<<131, Id:32, Errno:32, _Text/binary>>, State) ->
+    answered(Id, {error, pinnace_error:reason(Errno)}, State);
+handle_packet(<<135, _Number:64>>, State) ->
+    State;
+handle_packet(<<136, Id:32, Messages:32, Errno:32>>, State) ->
+    unsent(Id, Messages, pinnace_error:reason(Errno), State);
+handle_packet(<<137, Id:32, Errno:32>>, State) ->
+    tell(Id, {pinnace_error, {pinnace_socket, Id}, pinnace_error:reason(Errno)}, State);
+handle_packet(<<255, Text/binary>>, State) ->
+    ?LOG_ERROR("pinnace-port refuses what it was sent: ~ts", [Text]),
+    State.
+
+unsent(Id, Messages, Reason, State) ->
+    tell(Id, {pinnace_unsent, {pinnace_socket, Id}, Messages, Reason}, State).
+
+%% Tells the owner of a socket.
+tell(Id, Message, #state{socks = Socks} = State) ->
+    _ = case Socks of
+        #{Id := #sock{owner = Owner}} -> Owner ! Message;
+        #{} -> nobody
+    end,
+    State.
+
+answered(Id, Reply, #state{requests = Requests} = State) ->
+    case maps:take(Id, Requests) of
+        {Answer, Left} -> answer(Answer, Reply, State#state{requests = Left});
+        error -> State
+    end.
+
+answer(none, _Reply, State) ->
+    State;
+answer(options, {ok, Table}, State) ->
+    persistent_term:put(?OPTIONS, pinnace_wire:options(Table)),
+    State;
+answer({call, From}, Reply, State) ->
+    gen_server:reply(From, Reply),
+    State;
+answer({made, Id, From}, {ok, Values}, State) ->
+    gen_server:reply(From, {ok, {pinnace_socket, Id}}),
+    made(Id, Values, State);
+answer({made, Id, From}, Error, State) ->
+    true = ets:delete(?SPECS, Id),
+    gen_server:reply(From, Error),
+    State;
+answer({step, Id, Step, From}, {ok, Value} = Reply, State) ->
+    note_step(Id, Step, Value),
+    gen_server:reply(From, Reply),
+    State;
+answer({step, _Id, _Step, From}, Error, State) ->
+    gen_server:reply(From, Error),
+    State;
+answer({made_again, Id}, {ok, Values}, State) ->
+    made(Id, Values, State);
+answer({made_again, Id}, {error, Reason}, State) ->
+    ?LOG_ERROR("pinnace: a socket could not be made again: ~0p", [Reason]),
+    case State#state.socks of
+        #{Id := Sock} -> close(Sock, none, State);
+        #{} -> State
+    end;
+answer({again, Id, {?BIND, _} = Step, Deadline}, {error, eaddrinuse}, State) ->
+    Now = erlang:monotonic_time(millisecond),
+    _ = Now < Deadline andalso erlang:send_after(?BIND_STEP_MS, self(), {bind_again, Id, Step, Deadline}),
+    _ = Now >= Deadline andalso unsent(Id, 0, eaddrinuse, State),
+    State;
+answer({again, _Id, _Step, _Deadline}, _Reply, State) ->
+    State.
+
+%% A socket was made, for the first time or again.
+made(Id, Values, #state{program = {Port, _}, socks = Socks, owners = Owners} = State) ->
+    [{_, Context, Type, Owner, _}] = ets:lookup(?SPECS, Id),
+    {Window, EventsOf} = case {Values, Type} of
+        {<<Room:32>>, _} -> {Room, none};
+        {<<>>, {monitor, _}} -> {0, Context}
+    end,
+    case Socks of
+        #{Id := Sock} ->
+            State#state{socks = Socks#{Id := pinnace_sock:renew(Port, Window, Sock)}};
+        #{} ->
+            New = pinnace_sock:credit(pinnace_sock:new(Id, Port, Owner, EventsOf, Window)),
+            Sock = if EventsOf =:= none -> New; true -> New#sock{active = true} end,
+            State#state{socks = Socks#{Id => Sock}, owners = Owners#{Sock#sock.monitor => Id}}
+    end.
+
+%% Keeps what is needed to make the socket again. An endpoint is kept as it was resolved.
+note_step(Id, Step, Value) ->
+    case ets:lookup(?SPECS, Id) of
+        [{_, _, _, _, Steps}] -> true = ets:update_element(?SPECS, Id, {5, steps(Step, Value, Steps)});
+        [] -> true
+    end.
+
+steps({?BIND, _}, Endpoint, Steps) ->
+    [{?BIND, iolist_to_binary(pinnace_wire:bytes(Endpoint))} | Steps];
+steps({?CONNECT, _}, Endpoint, Steps) ->
+    [{?CONNECT, iolist_to_binary(pinnace_wire:bytes(Endpoint))} | Steps];
+steps({?UNBIND, Endpoint}, _, Steps) ->
+    lists:delete({?BIND, iolist_to_binary(Endpoint)}, Steps);
+steps({?DISCONNECT, Endpoint}, _, Steps) ->
+    lists:delete({?CONNECT, iolist_to_binary(Endpoint)}, Steps);
+steps({?LEAVE, Group}, _, Steps) ->
+    lists:delete({?JOIN, iolist_to_binary(Group)}, Steps);
+steps({?SET_OPTION, Argument}, _, Steps) ->
+    set_again(iolist_to_binary(Argument), Steps);
+steps({Operation, Argument}, _, Steps) ->
+    [{Operation, iolist_to_binary(Argument)} | Steps].
+
+-define(SUBSCRIBE, 6).
+-define(UNSUBSCRIBE, 7).
+
+set_again(<<?UNSUBSCRIBE:32, Topic/binary>>, Steps) ->
+    lists:delete({?SET_OPTION, <<?SUBSCRIBE:32, Topic/binary>>}, Steps);
+set_again(Argument, Steps) ->
+    [{?SET_OPTION, Argument} | Steps].
+
+close(#sock{id = Id, monitor = Monitor} = Sock, Answer, #state{socks = Socks, owners = Owners} = State) ->
+    ok = pinnace_sock:close(closed, Sock),
+    true = ets:delete(?SPECS, Id),
+    ask(?CLOSE, <<Id:32>>, Answer, State#state{socks = maps:remove(Id, Socks), owners = maps:remove(Monitor, Owners)}).
+
+%% The program has died: those who wait for answers learn that, and all is made again by a new one.
+died(Reason, #state{requests = Requests, socks = Socks, starts = Starts} = State) ->
+    maps:foreach(fun(_Id, Answer) -> fail(Answer) end, Requests),
+    maps:foreach(fun(Id, Sock) ->
+        case pinnace_sock:unconfirmed(Sock) of
+            0 -> ok;
+            Messages -> _ = unsent(Id, Messages, port_crashed, State), ok
+        end
+    end, Socks),
+    {Most, Seconds} = application:get_env(pinnace, restart_intensity, ?INTENSITY),
+    Now = erlang:monotonic_time(second),
+    Recent = [Now | [Start || Start <- Starts, Now - Start < Seconds]],
+    case length(Recent) =< Most andalso pinnace_program:start() of
+        {ok, Program} ->
+            {noreply, restore(State#state{program = Program, requests = #{}, starts = Recent, is_alive = true})};
+        false ->
+            {stop, {port_crashed, Reason}, State};
+        {error, Problem} ->
+            {stop, Problem, State}
+    end.
+
+fail({call, From}) -> gen_server:reply(From, {error, port_crashed});
+fail({step, _Id, _Step, From}) -> gen_server:reply(From, {error, port_crashed});
+fail({made, Id, From}) ->
+    true = ets:delete(?SPECS, Id),
+    gen_server:reply(From, {error, port_crashed});
+fail(_) -> ok.
+
+%% Makes all contexts and sockets again.
+restore(State) ->
+    Contexts = lists:sort(ets:tab2list(?CONTEXTS)),
+    Asked = lists:foldl(fun({Context, Options}, Next) ->
+        lists:foldl(fun({Option, Value}, Then) ->
+            ask(?SET_CONTEXT, <<Context:32, Option:32/signed, Value:32/signed>>, none, Then)
+        end, ask(?NEW_CONTEXT, <<Context:32>>, none, Next), Options)
+    end, State, Contexts),
+    Deadline = erlang:monotonic_time(millisecond) + ?BIND_AGAIN_MS,
+    lists:foldl(fun(Spec, Next) -> make_again(Spec, Deadline, Next) end, Asked, lists:sort(ets:tab2list(?SPECS))).
+
+make_again({Id, Of, {monitor, Events}, _Owner, _Steps}, _Deadline, State) ->
+    ask(?MONITOR, <<Of:32, Id:32, Events:64>>, {made_again, Id}, State);
+make_again({Id, Context, Type, _Owner, Steps}, Deadline, State) ->
+    Made = ask(?NEW_SOCKET, <<Id:32, Context:32, (type_number(Type))>>, {made_again, Id}, State),
+    lists:foldl(fun(Step, Next) -> repeat(Id, Step, Deadline, Next) end, Made, lists:reverse(Steps)).
+
+repeat(Id, {Operation, Argument} = Step, Deadline, State) ->
+    ask(Operation, [<<Id:32>> | Argument], {again, Id, Step, Deadline}, State).
+
+type_number(Type) ->
+    {_, Number} = lists:keyfind(Type, 1, ?TYPES),
+    Number.

@@ -1,0 +1,36 @@
+%% The operations of docs/port.md.
+-define(LIST_OPTIONS, 1).
+-define(NEW_CONTEXT, 2).
+-define(SET_CONTEXT, 3).
+-define(GET_CONTEXT, 4).
+-define(END_CONTEXT, 5).
+-define(NEW_SOCKET, 10).
+-define(CLOSE, 11).
+-define(BIND, 12).
+-define(UNBIND, 13).
+-define(CONNECT, 14).
+-define(DISCONNECT, 15).
+-define(SET_OPTION, 16).
+-define(GET_OPTION, 17).
+-define(JOIN, 18).
+-define(LEAVE, 19).
+-define(MONITOR, 20).
+-define(STATISTICS, 21).
+-define(KEY_PAIR, 30).
+-define(SEND, 40).
+
+-define(TYPES, [{pair, 0}, {pub, 1}, {sub, 2}, {req, 3}, {rep, 4}, {dealer, 5}, {router, 6}, {pull, 7}, {push, 8},
+                {xpub, 9}, {xsub, 10}, {stream, 11}, {server, 12}, {client, 13}, {radio, 14}, {dish, 15}, {gather, 16},
+                {scatter, 17}, {dgram, 18}, {peer, 19}, {channel, 20}]).
+
+%% The table of sockets, for those who send: {Id, Port, Room}. `Room' is an array of atomics.
+-define(SOCKETS, pinnace_sockets).
+%% The octets that may be sent, and the messages that were.
+-define(ROOM, 1).
+-define(SENT, 2).
+
+%% The table of what is needed to make each socket again: {Id, Context, Type, Owner, Steps}. `Steps' are requests, the
+%% last first.
+-define(SPECS, pinnace_specs).
+%% Contexts, and the options that were set: {Context, [{Option, Value}]}.
+-define(CONTEXTS, pinnace_contexts).

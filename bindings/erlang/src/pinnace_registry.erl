@@ -1,0 +1,30 @@
+%% @private
+%% Owns the tables of what is needed to make each socket again. They outlive the process that uses them.
+-module(pinnace_registry).
+-behaviour(gen_server).
+
+-export([start_link/0]).
+-export([init/1, handle_call/3, handle_cast/2]).
+
+-include("pinnace_port.hrl").
+
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-spec init([]) -> {ok, []}.
+init([]) ->
+    ?SOCKETS = ets:new(?SOCKETS, [named_table, public, {read_concurrency, true}]),
+    ?SPECS = ets:new(?SPECS, [named_table, public]),
+    ?CONTEXTS = ets:new(?CONTEXTS, [named_table, public]),
+    %% The context of all sockets that name no other.
+    true = ets:insert(?CONTEXTS, {1, []}),
+    {ok, []}.
+
+-spec handle_call(term(), gen_server:from(), []) -> {reply, {error, einval}, []}.
+handle_call(_Request, _From, State) ->
+    {reply, {error, einval}, State}.
+
+-spec handle_cast(term(), []) -> {noreply, []}.
+handle_cast(_Request, State) ->
+    {noreply, State}.

@@ -1,0 +1,230 @@
+%% @private
+%% What the port's process knows of a socket: who waits for messages or for room, and what was granted.
+-module(pinnace_sock).
+
+-export([new/5, renew/3, credit/1]).
+-export([delivered/2, part/3, recv/3, give_up/2, resume/1, set/2, get/2]).
+-export([wait/4, room/3, unconfirmed/1, close/2]).
+
+-include("pinnace_port.hrl").
+-include("pinnace_sock.hrl").
+
+-type sock() :: #sock{}.
+-export_type([sock/0]).
+
+%% The octets that the program may deliver before they are given to anyone.
+-define(WINDOW, 262144).
+-define(ALL_MESSAGES, 16#FFFFFFFF).
+%% The owner's mailbox has at most as many messages, or batches, before no more is granted.
+-define(MAILBOX_MESSAGES, 10000).
+-define(MAILBOX_BATCHES, 64).
+%% How long until a full mailbox is looked at again.
+-define(HELD_MS, 1).
+
+-spec new(pos_integer(), port(), pid(), none | pos_integer(), non_neg_integer()) -> sock().
+new(Id, Port, Owner, EventsOf, Window) ->
+    #sock{id = Id, port = Port, owner = Owner, monitor = monitor(process, Owner), events_of = EventsOf,
+          room = new_room(Id, Port, Window)}.
+
+new_room(Id, Port, Window) ->
+    Room = atomics:new(2, []),
+    ok = atomics:put(Room, ?ROOM, Window),
+    true = ets:insert(?SOCKETS, {Id, Port, Room}),
+    Room.
+
+%% The socket was made again by another program. What it has delivered stays.
+-spec renew(port(), non_neg_integer(), sock()) -> sock().
+renew(Port, Window, #sock{id = Id, senders = Senders} = Sock) ->
+    Renewed = Sock#sock{port = Port, room = new_room(Id, Port, Window), taken = 0, senders = [], part = [], used = 0},
+    reply_all(lists:reverse(Senders), ok),
+    credit(Renewed).
+
+%% Grants the first messages.
+-spec credit(sock()) -> sock().
+credit(#sock{queue = Queue} = Sock) ->
+    Queued = lists:sum([pinnace_wire:octets(Message) || Message <- queue:to_list(Queue)]),
+    grant_octets(max(?WINDOW - Queued, 0), Sock).
+
+grant_octets(Octets, #sock{id = Id, port = Port} = Sock) ->
+    _ = catch port_command(Port, pinnace_wire:credit(Id, ?ALL_MESSAGES, Octets)),
+    Sock#sock{used = 0}.
+
+%% Messages came.
+-spec delivered(binary(), sock()) -> sock().
+delivered(Packet, #sock{copy = 0} = Sock) ->
+    arrived(pinnace_wire:messages(Packet), byte_size(Packet), Sock);
+delivered(Packet, #sock{copy = Copy} = Sock) ->
+    Frame = fun(Frame) when byte_size(Frame) =< Copy -> binary:copy(Frame);
+               (Frame) -> Frame end,
+    Messages = [lists:map(Frame, Message) || Message <- pinnace_wire:messages(Packet)],
+    arrived(Messages, byte_size(Packet), Sock).
+
+%% A part of a message came, which may be the last.
+-spec part(boolean(), binary(), sock()) -> sock().
+part(false, Content, #sock{part = Part} = Sock) ->
+    Sock#sock{part = [Part, Content]};
+part(true, Content, #sock{part = Part} = Sock) ->
+    delivered(iolist_to_binary([Part, Content]), Sock#sock{part = []}).
+
+arrived(Messages, Octets, #sock{active = true, events_of = none, owner = Owner, id = Id} = Sock) ->
+    ok = case Sock#sock.deliver of
+        batch ->
+            Owner ! {pinnace_batch, {pinnace_socket, Id}, Messages},
+            ok;
+        message ->
+            tell_each(Owner, {pinnace_socket, Id}, Messages)
+    end,
+    used(Octets, Sock);
+arrived(Messages, _Octets, #sock{queue = Queue} = Sock) ->
+    give(Sock#sock{queue = lists:foldl(fun queue:in/2, Queue, Messages)}).
+
+tell_each(Owner, Socket, [Message | Messages]) ->
+    Owner ! {pinnace, Socket, Message},
+    tell_each(Owner, Socket, Messages);
+tell_each(_Owner, _Socket, []) ->
+    ok.
+
+%% Gives queued messages to those who wait for them.
+give(#sock{queue = Queue, receivers = Receivers, active = Active} = Sock) ->
+    case queue:out(Queue) of
+        {empty, _} ->
+            Sock;
+        {{value, Message}, Left} ->
+            case queue:out(Receivers) of
+                {{value, {From, Timer}}, Others} ->
+                    cancel(Timer),
+                    gen_server:reply(From, {ok, Message}),
+                    give(used(pinnace_wire:octets(Message), Sock#sock{queue = Left, receivers = Others}));
+                {empty, _} when Active =/= false ->
+                    _ = tell(Message, Sock),
+                    Next = count_down(Sock),
+                    give(used(pinnace_wire:octets(Message), Sock#sock{queue = Left, active = Next}));
+                {empty, _} ->
+                    Sock
+            end
+    end.
+
+tell(Message, #sock{events_of = none, owner = Owner, id = Id, deliver = message}) ->
+    Owner ! {pinnace, {pinnace_socket, Id}, Message};
+tell(Message, #sock{events_of = none, owner = Owner, id = Id, deliver = batch}) ->
+    Owner ! {pinnace_batch, {pinnace_socket, Id}, [Message]};
+tell(Message, #sock{events_of = Of, owner = Owner}) ->
+    Owner ! {pinnace_event, {pinnace_socket, Of}, pinnace_wire:event(Message)}.
+
+count_down(#sock{active = true}) ->
+    true;
+count_down(#sock{active = once}) ->
+    false;
+count_down(#sock{active = 1, owner = Owner, id = Id}) ->
+    Owner ! {pinnace_passive, {pinnace_socket, Id}},
+    false;
+count_down(#sock{active = Count}) ->
+    Count - 1.
+
+%% Octets were given to somebody. They are granted again once they are many, unless the owner does not take them.
+used(Octets, #sock{used = Used} = Sock) when Used + Octets < ?WINDOW div 4 ->
+    Sock#sock{used = Used + Octets};
+used(Octets, #sock{used = Used, is_held = true} = Sock) ->
+    Sock#sock{used = Used + Octets};
+used(Octets, #sock{used = Used, active = false} = Sock) ->
+    grant_octets(Used + Octets, Sock);
+used(Octets, #sock{used = Used} = Sock) ->
+    resume(Sock#sock{used = Used + Octets}).
+
+%% Grants again what was used, if the owner's mailbox has room.
+-spec resume(sock()) -> sock().
+resume(#sock{id = Id, used = Used, owner = Owner, deliver = Deliver} = Sock) ->
+    Most = case Deliver of
+        message -> ?MAILBOX_MESSAGES;
+        batch -> ?MAILBOX_BATCHES
+    end,
+    case process_info(Owner, message_queue_len) of
+        {message_queue_len, Length} when Length > Most ->
+            _ = erlang:send_after(?HELD_MS, self(), {resume, Id}),
+            Sock#sock{is_held = true};
+        _ ->
+            grant_octets(Used, Sock#sock{is_held = false})
+    end.
+
+%% Gives the caller a message, or lets it wait for one.
+-spec recv(gen_server:from(), timeout(), sock()) -> {reply, term(), sock()} | {wait, sock()}.
+recv(From, Timeout, #sock{id = Id, queue = Queue, receivers = Receivers, active = Active} = Sock) ->
+    case queue:out(Queue) of
+        _ when Active =/= false ->
+            {reply, {error, einval}, Sock};
+        {{value, Message}, Left} ->
+            {reply, {ok, Message}, used(pinnace_wire:octets(Message), Sock#sock{queue = Left})};
+        {empty, _} when Timeout =:= 0 ->
+            {reply, {error, eagain}, Sock};
+        {empty, _} when Timeout =:= infinity ->
+            {wait, Sock#sock{receivers = queue:in({From, none}, Receivers)}};
+        {empty, _} ->
+            Timer = erlang:send_after(Timeout, self(), {recv_timeout, Id, From}),
+            {wait, Sock#sock{receivers = queue:in({From, Timer}, Receivers)}}
+    end.
+
+%% A caller's time is over, unless it has got a message.
+-spec give_up(gen_server:from(), sock()) -> sock().
+give_up(From, #sock{receivers = Receivers} = Sock) ->
+    Others = queue:filter(fun({Other, _Timer}) -> Other =/= From end, Receivers),
+    _ = queue:len(Others) =:= queue:len(Receivers) orelse gen_server:reply(From, {error, timeout}),
+    Sock#sock{receivers = Others}.
+
+cancel(none) ->
+    ok;
+cancel(Timer) ->
+    _ = erlang:cancel_timer(Timer),
+    ok.
+
+%% Sets an option that this process has. Error: it has not, or the value is wrong.
+-spec set({atom(), term()}, sock()) -> {ok, sock()} | error.
+set({active, Active}, Sock) when is_boolean(Active); Active =:= once ->
+    {ok, give(Sock#sock{active = Active})};
+set({active, Count}, #sock{active = Active} = Sock) when is_integer(Count), Count > 0, Count < 32768 ->
+    Before = if is_integer(Active) -> Active; true -> 0 end,
+    {ok, give(Sock#sock{active = Before + Count})};
+set({deliver, Deliver}, Sock) when Deliver =:= message; Deliver =:= batch ->
+    {ok, Sock#sock{deliver = Deliver}};
+set({copy, Copy}, Sock) when is_integer(Copy), Copy >= 0 ->
+    {ok, Sock#sock{copy = Copy}};
+set(_Option, _Sock) ->
+    error.
+
+-spec get(atom(), sock()) -> {ok, term()} | error.
+get(active, #sock{active = Active}) -> {ok, Active};
+get(deliver, #sock{deliver = Deliver}) -> {ok, Deliver};
+get(copy, #sock{copy = Copy}) -> {ok, Copy};
+get(_Name, _Sock) -> error.
+
+%% Lets a sender wait until there is room in `Room', or until another program has made the socket again.
+-spec wait(room | program, atomics:atomics_ref(), gen_server:from(), sock()) -> {reply, ok, sock()} | {wait, sock()}.
+wait(What, Room, From, #sock{room = Room, senders = Senders} = Sock) ->
+    case What =:= room andalso atomics:get(Room, ?ROOM) > 0 of
+        true -> {reply, ok, Sock};
+        false -> {wait, Sock#sock{senders = [From | Senders]}}
+    end;
+wait(_What, _Room, _From, Sock) ->
+    {reply, ok, Sock}.
+
+%% The program has taken messages.
+-spec room(non_neg_integer(), non_neg_integer(), sock()) -> sock().
+room(Messages, Octets, #sock{room = Room, taken = Taken, senders = Senders} = Sock) ->
+    ok = atomics:add(Room, ?ROOM, Octets),
+    reply_all(lists:reverse(Senders), ok),
+    Sock#sock{taken = Taken + Messages, senders = []}.
+
+%% How many messages were sent that the program has not taken.
+-spec unconfirmed(sock()) -> non_neg_integer().
+unconfirmed(#sock{room = Room, taken = Taken}) ->
+    max(atomics:get(Room, ?SENT) - Taken, 0).
+
+%% Nobody waits any more.
+-spec close(term(), sock()) -> ok.
+close(Reason, #sock{id = Id, monitor = Monitor, senders = Senders, receivers = Receivers}) ->
+    true = demonitor(Monitor, [flush]),
+    true = ets:delete(?SOCKETS, Id),
+    reply_all(Senders, {error, Reason}),
+    reply_all([From || {From, _Timer} <- queue:to_list(Receivers)], {error, Reason}).
+
+reply_all(Callers, Reply) ->
+    lists:foreach(fun(From) -> gen_server:reply(From, Reply) end, Callers).

@@ -1,0 +1,26 @@
+-record(sock, {
+    id :: pos_integer(),
+    port :: port(),
+    owner :: pid(),
+    monitor :: reference(),
+    %% What is delivered: messages, or the events of this socket.
+    events_of = none :: none | pos_integer(),
+    room :: atomics:atomics_ref(),
+    %% How many messages the program has taken.
+    taken = 0 :: non_neg_integer(),
+    %% Those who wait for room.
+    senders = [] :: [gen_server:from()],
+    active = false :: boolean() | once | pos_integer(),
+    deliver = message :: message | batch,
+    %% Frames of at most as many octets are copied, so that they do not keep their packet in memory.
+    copy = 0 :: non_neg_integer(),
+    %% Messages that came and were not given to anyone.
+    queue = queue:new() :: queue:queue(pinnace_wire:message()),
+    %% The begin of a message that comes in parts.
+    part = [] :: iodata(),
+    %% Octets that were given to somebody, and not granted again.
+    used = 0 :: non_neg_integer(),
+    %% A timer runs, because the owner has too many messages.
+    is_held = false :: boolean(),
+    receivers = queue:new() :: queue:queue({gen_server:from(), reference() | none})
+}).

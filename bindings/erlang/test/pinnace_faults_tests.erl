@@ -1,0 +1,279 @@
+%% Bad days: the program dies, is stopped, is not there, or is none.
+-module(pinnace_faults_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(PATIENCE_MS, 20000).
+
+faults_test_() ->
+    Tests = [fun sockets_come_back/0, fun callers_learn_that_it_died/0, fun a_stopped_program_is_replaced/0,
+             fun what_was_not_taken_is_told/0, fun too_many_deaths/0, fun owners_that_die/0, fun many_senders/0,
+             fun many_sockets/0, fun code_is_loaded_under_load/0, fun subscriptions_come_back/0],
+    {foreach, fun quietly/0, fun stop/1, [{timeout, 600, Test} || Test <- Tests]}.
+
+quietly() ->
+    ok = logger:set_primary_config(level, none),
+    {ok, _} = application:ensure_all_started(pinnace),
+    ok.
+
+stop(_) ->
+    _ = application:stop(pinnace),
+    [application:unset_env(pinnace, Key) || {Key, _} <- application:get_all_env(pinnace)],
+    true = os:unsetenv("PINNACE_PORT_TEST"),
+    ok = logger:set_primary_config(level, notice).
+
+%% The long form, by `make faults'.
+is_long() ->
+    os:getenv("FAULTS") =:= "long".
+
+os_pid() ->
+    {_Port, OsPid} = element(2, sys:get_state(pinnace_port)),
+    integer_to_list(OsPid).
+
+signal(Signal) ->
+    OsPid = os_pid(),
+    "" = os:cmd("kill -" ++ Signal ++ " " ++ OsPid),
+    OsPid.
+
+%% Kills the program, and waits until it is gone. The first SIGSEGV that is sent by another process is survived: Rust's
+%% handler takes it for a fault that comes again.
+kill(Signal) ->
+    OsPid = os_pid(),
+    Kill = "kill -" ++ Signal ++ " " ++ OsPid ++ " 2> /dev/null",
+    until(fun() -> _ = os:cmd(Kill), is_gone(OsPid) end),
+    OsPid.
+
+%% There is no such process, or it is not the program any more.
+is_gone(OsPid) ->
+    file:read_file("/proc/" ++ OsPid ++ "/comm") =/= {ok, <<"pinnace-port\n">>}.
+
+until(Holds) ->
+    until(Holds, erlang:monotonic_time(millisecond) + ?PATIENCE_MS).
+
+until(Holds, Deadline) ->
+    Holds() orelse begin
+        ?assert(erlang:monotonic_time(millisecond) < Deadline),
+        until(Holds, Deadline)
+    end.
+
+pair(Name) ->
+    {ok, Pull} = pinnace:socket(pull),
+    {ok, Push} = pinnace:socket(push),
+    {ok, Endpoint} = pinnace:bind(Pull, Name),
+    ok = pinnace:connect(Push, Endpoint),
+    {Pull, Push}.
+
+%% Twenty sockets under load. Each message has a number: none comes twice, and all pairs work again after each kill.
+sockets_come_back() ->
+    ok = application:set_env(pinnace, restart_intensity, {1000, 10}),
+    Pairs = [pair("tcp://127.0.0.1:*") || _ <- lists:seq(1, 10)],
+    Self = self(),
+    Receivers = [spawn_link(fun() -> collect(Pull, 0, Self) end) || {Pull, _} <- Pairs],
+    Senders = [spawn_link(fun() -> load(Push, 1) end) || {_, Push} <- Pairs],
+    Count = case is_long() of true -> 100; false -> 10 end,
+    Times = lists:sort([kill_and_wait(Signal, Receivers)
+                        || Number <- lists:seq(1, Count), Signal <- [element(Number rem 2 + 1, {"SEGV", "KILL"})]]),
+    [begin unlink(Pid), exit(Pid, kill) end || Pid <- Senders ++ Receivers],
+    Median = lists:nth((Count + 1) div 2, Times),
+    io:format(user, "~b kills: all sockets are back after ~b ms (median), ~b ms (the most)~n",
+              [Count, Median, lists:last(Times)]),
+    ?assert(lists:last(Times) =< 2000),
+    %% The machine may be busy in the short form.
+    ?assert(Median =< case is_long() of true -> 100; false -> 1000 end).
+
+load(Push, Number) ->
+    _ = pinnace:send(Push, <<Number:64>>),
+    load(Push, Number + 1).
+
+%% Numbers come in order, and none twice.
+collect(Pull, Last, Parent) ->
+    receive {tell, Reference} -> wait_for_next(Pull, Last, Parent, Reference)
+    after 0 ->
+        case pinnace:recv(Pull, 10) of
+            {ok, [<<Number:64>>]} when Number > Last -> collect(Pull, Number, Parent);
+            {error, timeout} -> collect(Pull, Last, Parent)
+        end
+    end.
+
+wait_for_next(Pull, Last, Parent, Reference) ->
+    {ok, [<<Number:64>>]} = pinnace:recv(Pull, ?PATIENCE_MS),
+    true = Number > Last,
+    Parent ! Reference,
+    collect(Pull, Number, Parent).
+
+%% Milliseconds until each receiver has got a message that was sent after the kill was noticed.
+kill_and_wait(Signal, Receivers) ->
+    OsPid = kill(Signal),
+    Began = erlang:monotonic_time(millisecond),
+    until(fun() -> os_pid() =/= OsPid end),
+    References = [begin Reference = make_ref(), Pid ! {tell, Reference}, Reference end || Pid <- Receivers],
+    [receive Reference -> ok after ?PATIENCE_MS -> error(not_back) end || Reference <- References],
+    erlang:monotonic_time(millisecond) - Began.
+
+callers_learn_that_it_died() ->
+    {Pull, _Push} = pair("inproc://callers"),
+    Self = self(),
+    %% The program is stopped, so that the request is under way when it is killed.
+    OsPid = signal("STOP"),
+    spawn_link(fun() -> Self ! {bind, pinnace:bind(Pull, "tcp://127.0.0.1:*")} end),
+    spawn_link(fun() -> Self ! {new, pinnace:socket(push)} end),
+    until(fun() -> map_size(element(4, sys:get_state(pinnace_port))) >= 2 end),
+    "" = os:cmd("kill -KILL " ++ OsPid),
+    [receive {What, Result} -> ?assertEqual({error, port_crashed}, Result) after ?PATIENCE_MS -> error(late) end
+     || What <- [bind, new]],
+    ?assertMatch({ok, _}, pinnace:bind(Pull, "tcp://127.0.0.1:*")).
+
+a_stopped_program_is_replaced() ->
+    ok = application:stop(pinnace),
+    ok = application:set_env(pinnace, ping_ms, 100),
+    ok = application:start(pinnace),
+    {Pull, Push} = pair("tcp://127.0.0.1:*"),
+    OsPid = signal("STOP"),
+    until(fun() -> is_gone(OsPid) end),
+    %% What the dead one got is lost, and told.
+    until(fun() ->
+        ok = pinnace:send(Push, <<"again">>),
+        case pinnace:recv(Pull, 100) of
+            {ok, [<<"again">>]} -> true;
+            {error, timeout} -> receive {pinnace_unsent, Push, 1, port_crashed} -> false end
+        end
+    end).
+
+what_was_not_taken_is_told() ->
+    {ok, Push} = pinnace:socket(push),
+    ok = pinnace:send_many(Push, lists:duplicate(2500, <<"x">>)),
+    {ok, #{sent := _}} = pinnace:statistics(Push),
+    _ = kill("KILL"),
+    receive {pinnace_unsent, Push, 2500, port_crashed} -> ok after ?PATIENCE_MS -> error(not_told) end,
+    %% There is room again.
+    ?assertEqual(ok, pinnace:send_many(Push, lists:duplicate(2500, <<"x">>))).
+
+subscriptions_come_back() ->
+    {ok, Pub} = pinnace:socket(xpub),
+    {ok, Sub} = pinnace:socket(sub),
+    {ok, Endpoint} = pinnace:bind(Pub, "tcp://127.0.0.1:*"),
+    [ok = pinnace:subscribe(Sub, Topic) || Topic <- ["a", "b", "c"]],
+    ok = pinnace:unsubscribe(Sub, "b"),
+    ok = pinnace:connect(Sub, Endpoint),
+    Topics = fun() -> lists:sort([element(2, pinnace:recv(Pub, ?PATIENCE_MS)) || _ <- [1, 2]]) end,
+    ?assertEqual([[<<1, "a">>], [<<1, "c">>]], Topics()),
+    _ = kill("SEGV"),
+    ?assertEqual([[<<1, "a">>], [<<1, "c">>]], Topics()),
+    ok = pinnace:send(Pub, <<"c: news">>),
+    ?assertEqual({ok, [<<"c: news">>]}, pinnace:recv(Sub, ?PATIENCE_MS)).
+
+%% A program that dies again and again is not started for ever: the application ends.
+too_many_deaths() ->
+    ok = application:set_env(pinnace, restart_intensity, {2, 60}),
+    Monitor = monitor(process, pinnace_sup),
+    Kill = fun Kill() ->
+        receive {'DOWN', Monitor, process, _, shutdown} -> ok
+        after 0 ->
+            _ = catch signal("KILL"),
+            Kill()
+        end
+    end,
+    ok = Kill(),
+    ?assertEqual({error, not_started}, pinnace:socket(pull)).
+
+owners_that_die() ->
+    {Pull, _} = pair("inproc://owners"),
+    Owners = [spawn(fun() -> {ok, Push} = pinnace:socket(push), ok = pinnace:connect(Push, "inproc://owners"), load(Push, 1) end)
+              || _ <- lists:seq(1, 20)],
+    [{ok, _} = pinnace:recv(Pull, ?PATIENCE_MS) || _ <- lists:seq(1, 1000)],
+    [exit(Owner, kill) || Owner <- Owners],
+    until(fun() -> ets:info(pinnace_sockets, size) =:= 2 end),
+    ?assertEqual(2, ets:info(pinnace_specs, size)).
+
+%% A thousand processes send a thousand messages each.
+many_senders() ->
+    {Pull, Push} = pair("tcp://127.0.0.1:*"),
+    {Processes, Each} = case is_long() of true -> {1000, 1000}; false -> {1000, 100} end,
+    [spawn_link(fun() -> [ok = pinnace:send(Push, <<Process:32, Number:32>>) || Number <- lists:seq(1, Each)] end)
+     || Process <- lists:seq(1, Processes)],
+    Count = fun Count(0, Last) -> Last;
+                Count(Left, Last) ->
+                    {ok, [<<Process:32, Number:32>>]} = pinnace:recv(Pull, ?PATIENCE_MS),
+                    ?assertEqual(Number - 1, maps:get(Process, Last, 0)),
+                    Count(Left - 1, Last#{Process => Number})
+            end,
+    Last = Count(Processes * Each, #{}),
+    ?assertEqual([Each], lists:usort(maps:values(Last))).
+
+many_sockets() ->
+    Count = 1000,
+    Sockets = [element(2, pinnace:socket(pair)) || _ <- lists:seq(1, Count)],
+    [ok = case Number rem 2 of
+        1 -> element(1, pinnace:bind(Socket, ["inproc://", integer_to_list(Number)]));
+        0 -> pinnace:connect(Socket, ["inproc://", integer_to_list(Number - 1)])
+     end || {Number, Socket} <- lists:enumerate(Sockets)],
+    [ok = pinnace:send(Socket, <<"x">>) || Socket <- Sockets],
+    [{ok, [<<"x">>]} = pinnace:recv(Socket, ?PATIENCE_MS) || Socket <- Sockets],
+    {error, emfile} = until_error(23 + Count).
+
+%% The limit of a context's sockets is an error.
+until_error(0) ->
+    ok;
+until_error(Left) ->
+    case pinnace:socket(pair) of
+        {ok, _} -> until_error(Left - 1);
+        Error -> Error
+    end.
+
+code_is_loaded_under_load() ->
+    {Pull, Push} = pair("tcp://127.0.0.1:*"),
+    Sender = spawn_link(fun() -> load(Push, 1) end),
+    Receive = fun Receive(Number, Last) when Number =< Last ->
+                      {ok, [<<Number:64>>]} = pinnace:recv(Pull, ?PATIENCE_MS),
+                      Receive(Number + 1, Last);
+                  Receive(_, _) -> ok
+              end,
+    [begin
+        %% A sender may be in the old code for a moment.
+        [begin until(fun() -> code:soft_purge(Module) end), {module, Module} = code:load_file(Module) end
+         || Module <- [pinnace, pinnace_port, pinnace_sock, pinnace_wire, pinnace_error]],
+        ok = Receive(Round * 1000 + 1, Round * 1000 + 1000)
+     end || Round <- lists:seq(0, 9)],
+    unlink(Sender),
+    exit(Sender, kill).
+
+%% Programs that are none.
+wrong_programs_test_() ->
+    {setup, fun() -> logger:set_primary_config(level, none) end, fun(_) -> logger:set_primary_config(level, notice) end,
+     [{timeout, 60, Test} || Test <- [fun missing/0, fun not_executable/0, fun nonsense/0, fun too_old/0, fun ends_at_once/0]]}.
+
+%% The reason why the application does not start with this program.
+reason(Program) ->
+    Before = os:getenv("PINNACE_PORT"),
+    true = os:putenv("PINNACE_PORT", Program),
+    {error, {pinnace, {{shutdown, {failed_to_start_child, pinnace_port, Reason}}, _}}} =
+        application:ensure_all_started(pinnace),
+    true = case Before of false -> os:unsetenv("PINNACE_PORT"); _ -> os:putenv("PINNACE_PORT", Before) end,
+    ?assert(io_lib:printable_list(pinnace:format_error(Reason))),
+    Reason.
+
+script(Text) ->
+    Name = filename:join("/tmp", "pinnace-port-" ++ os:getpid()),
+    ok = file:write_file(Name, ["#!/bin/sh\n", Text]),
+    ok = file:change_mode(Name, 8#755),
+    Reason = reason(Name),
+    ok = file:delete(Name),
+    Reason.
+
+missing() ->
+    ?assertEqual({port_not_started, "/nonexistent", enoent}, reason("/nonexistent")).
+
+not_executable() ->
+    Name = filename:join("/tmp", "pinnace-port-" ++ os:getpid()),
+    ok = file:write_file(Name, <<>>),
+    ?assertEqual({port_not_started, Name, eacces}, reason(Name)),
+    ok = file:delete(Name).
+
+nonsense() ->
+    ?assertEqual(port_protocol, script("printf '\\0\\0\\0\\2no'; cat\n")).
+
+too_old() ->
+    ?assertEqual(port_version, script("printf '\\0\\0\\0\\025\\201pinnace-port\\0\\2\\0\\39.99'; cat\n")).
+
+ends_at_once() ->
+    ?assertEqual({port_exit, 3}, script("exit 3\n")).

@@ -1,0 +1,354 @@
+//! A socket as the client sees it: what it sends, with room for more, and what it receives, on the client's credit.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use pinnace_engine::{Error, Frame, Label, Outgoing, POLLIN, POLLOUT, Socket, SocketType};
+
+use rustix::io::Errno;
+
+use crate::pipes::Output;
+use crate::wire::{
+    BATCH_MAX, MORE_OCTET, Malformed, Messages, PART_MAX, ProgramPacket, begin_delivery, end_packet,
+    frame_header,
+};
+
+/// The most octets of messages that a client may have under way to a socket, beside the last one.
+pub const WINDOW: usize = 1 << 20;
+
+/// The most octets of a message, with the headers of its frames.
+const MESSAGE_MAX: usize = 1 << 31;
+
+/// What comes before the content of a message, as a first frame of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Envelope {
+    None,
+    /// The routing id of a peer, four octets.
+    RoutingId,
+    Group,
+}
+
+impl Envelope {
+    fn of(socket_type: SocketType) -> Envelope {
+        match socket_type {
+            SocketType::Server | SocketType::Peer => Envelope::RoutingId,
+            SocketType::Radio | SocketType::Dish => Envelope::Group,
+            _ => Envelope::None,
+        }
+    }
+}
+
+/// What the client has granted and was not used.
+#[derive(Debug, Clone, Copy, Default)]
+struct Credit {
+    messages: u64,
+    /// The last message may take more octets than are left.
+    octets: i64,
+}
+
+impl Credit {
+    fn is_left(self) -> bool {
+        self.messages > 0 && self.octets > 0
+    }
+}
+
+/// Messages that the socket has not taken yet.
+struct Waiting {
+    octets: Vec<u8>,
+    taken: usize,
+    /// The request that wants to know when they are sent.
+    confirms: Option<u32>,
+}
+
+/// What has become of messages, for the client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Taken {
+    pub messages: u32,
+    pub octets: u32,
+}
+
+/// Whether a channel may have more messages to deliver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivered {
+    /// The socket has none now.
+    Nothing,
+    /// A packet was filled, or the credit was used.
+    Some,
+}
+
+pub struct Channel {
+    pub socket: Socket,
+    pub context: u32,
+    envelope: Envelope,
+    credit: Credit,
+    waiting: VecDeque<Waiting>,
+    /// The octets that the client has sent and that were not taken.
+    under_way: usize,
+    /// What was taken and not told to the client.
+    pub taken: Taken,
+    /// The parts of a message that came.
+    part: Vec<u8>,
+    /// A large message and how much of it was delivered.
+    large: Option<(Vec<u8>, usize)>,
+    /// It has messages, and the pipe was full.
+    pub is_held: bool,
+    /// When it gives up what waits; None: never. Only if it is closed.
+    pub closes: Option<Option<Instant>>,
+}
+
+impl Channel {
+    pub fn new(socket: Socket, socket_type: SocketType, context: u32) -> Channel {
+        Channel {
+            socket,
+            context,
+            envelope: Envelope::of(socket_type),
+            credit: Credit::default(),
+            waiting: VecDeque::new(),
+            under_way: 0,
+            taken: Taken::default(),
+            part: Vec::new(),
+            large: None,
+            is_held: false,
+            closes: None,
+        }
+    }
+
+    /// What it waits for.
+    pub fn interest(&self) -> i16 {
+        let receives = self.credit.is_left() && !self.is_held && self.closes.is_none();
+        (i16::from(receives) * POLLIN) | (i16::from(!self.waiting.is_empty()) * POLLOUT)
+    }
+
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub fn grant(&mut self, messages: u32, octets: u32) {
+        self.credit.messages = self.credit.messages.saturating_add(messages.into());
+        self.credit.octets = self.credit.octets.saturating_add(octets.into());
+    }
+
+    /// Sends whole messages. Error: they are none, or the client has sent beyond its room.
+    pub fn send(
+        &mut self,
+        number: u32,
+        octets: &[u8],
+        confirms: Option<u32>,
+        output: &mut Output,
+    ) -> Result<(), Malformed> {
+        let messages = Messages::new(octets)?;
+        self.admit(octets.len())?;
+        if !self.waiting.is_empty() {
+            self.waiting.push_back(Waiting { octets: octets.to_vec(), taken: 0, confirms });
+            return Ok(());
+        }
+        let taken = self.send_now(number, messages, confirms, output);
+        if taken < octets.len() {
+            self.waiting.push_back(Waiting { octets: octets[taken..].to_vec(), taken: 0, confirms });
+        }
+        Ok(())
+    }
+
+    /// Adds a part to the message that comes in parts, and sends it with the last. Errors: as of `send`.
+    pub fn send_part(
+        &mut self,
+        number: u32,
+        content: &[u8],
+        is_last: bool,
+        output: &mut Output,
+    ) -> Result<(), Malformed> {
+        if self.part.is_empty() {
+            self.admit(0)?;
+        }
+        if self.part.len() + content.len() > MESSAGE_MAX {
+            return Err(Malformed::Length);
+        }
+        self.part.extend_from_slice(content);
+        if is_last {
+            let octets = std::mem::take(&mut self.part);
+            Messages::new(&octets)?;
+            self.under_way += octets.len();
+            self.waiting.push_back(Waiting { octets, taken: 0, confirms: None });
+            self.send_waiting(number, output);
+        }
+        Ok(())
+    }
+
+    /// Error: there was no room left before.
+    fn admit(&mut self, octets: usize) -> Result<(), Malformed> {
+        if self.under_way >= WINDOW {
+            return Err(Malformed::Room);
+        }
+        self.under_way += octets;
+        Ok(())
+    }
+
+    /// Sends what waits, as far as the socket takes it.
+    pub fn send_waiting(&mut self, number: u32, output: &mut Output) {
+        while let Some(mut first) = self.waiting.pop_front() {
+            let messages = Messages::checked(&first.octets[first.taken..]);
+            first.taken += self.send_now(number, messages, first.confirms, output);
+            if first.taken < first.octets.len() {
+                self.waiting.push_front(first);
+                return;
+            }
+        }
+    }
+
+    /// Gives up what waits. Returns the number of messages.
+    pub fn give_up(&mut self) -> u32 {
+        let left = |waiting: Waiting| Messages::checked(&waiting.octets[waiting.taken..]).count();
+        self.waiting.drain(..).map(left).sum()
+    }
+
+    /// Sends messages until the socket has no room. Returns the octets that were taken, sent or refused.
+    fn send_now(
+        &mut self,
+        number: u32,
+        mut messages: Messages<'_>,
+        confirms: Option<u32>,
+        output: &mut Output,
+    ) -> usize {
+        let (mut frames, mut taken) = (Vec::new(), 0);
+        loop {
+            let length = messages.next(&mut frames);
+            if length == 0 {
+                return taken;
+            }
+            let sent = self.send_message(&frames);
+            if sent == Err(Error::WouldBlock) {
+                return taken;
+            }
+            taken += length;
+            self.under_way -= length;
+            self.taken.messages += 1;
+            self.taken.octets += u32::try_from(length).unwrap_or(u32::MAX);
+            match (sent, confirms) {
+                (Ok(()), Some(id)) => output.put(ProgramPacket::Result { id, values: &[] }),
+                (Err(error), Some(id)) => {
+                    output.put(ProgramPacket::Failure { id, errno: error.errno(), text: &error.to_string() });
+                }
+                (Ok(()), None) => {}
+                (Err(error), None) => {
+                    output.put(ProgramPacket::Unsent { channel: number, messages: 1, errno: error.errno() });
+                }
+            }
+        }
+    }
+
+    fn send_message(&self, frames: &[&[u8]]) -> Result<(), Error> {
+        let label = match (self.envelope, frames) {
+            (Envelope::None, _) => {
+                let mut frames: Vec<Outgoing<'_>> =
+                    frames.iter().map(|frame| Outgoing::Bytes(frame)).collect();
+                return self.socket.send_message(&mut frames, false);
+            }
+            (Envelope::RoutingId, [id, _]) => {
+                let id = <[u8; 4]>::try_from(*id).map_err(|_| Error::Unreachable)?;
+                Label { routing_id: u32::from_be_bytes(id), group: Vec::new() }
+            }
+            (Envelope::Group, [group, _]) => Label { routing_id: 0, group: group.to_vec() },
+            _ => return Err(Error::Invalid(pinnace_engine::Invalid::MultipartMessage)),
+        };
+        self.socket.send_labelled(Outgoing::Bytes(frames[1]), &label, false, false)
+    }
+
+    /// Delivers at most one packet, as far as there is credit. Error: the socket has ended.
+    pub fn deliver(&mut self, number: u32, output: &mut Output) -> Result<Delivered, Error> {
+        if let Some((content, delivered)) = &mut self.large {
+            let part = &content[*delivered..content.len().min(*delivered + PART_MAX)];
+            *delivered += part.len();
+            let is_last = *delivered == content.len();
+            output.put(ProgramPacket::DeliverPart { channel: number, is_last, content: part });
+            if is_last {
+                self.large = None;
+            }
+            return Ok(Delivered::Some);
+        }
+        let at = begin_delivery(&mut output.buffer, number);
+        let begin = output.buffer.len();
+        let mut outcome = Ok(Delivered::Some);
+        while self.credit.is_left() {
+            let before = output.buffer.len();
+            if let Err(error) = self.receive(&mut output.buffer) {
+                output.buffer.truncate(before);
+                outcome = match error {
+                    Error::WouldBlock | Error::State | Error::NotSupported => Ok(Delivered::Nothing),
+                    error => Err(error),
+                };
+                break;
+            }
+            let length = match &self.large {
+                Some((content, _)) => content.len(),
+                None => output.buffer.len() - before,
+            };
+            self.credit.messages -= 1;
+            self.credit.octets = self.credit.octets.saturating_sub_unsigned(length as u64);
+            // The next message may be as long.
+            if self.large.is_some() || output.buffer.len() - at + length > BATCH_MAX {
+                break;
+            }
+        }
+        if output.buffer.len() == begin {
+            output.buffer.truncate(at);
+        } else {
+            end_packet(&mut output.buffer, at);
+        }
+        outcome
+    }
+
+    /// Appends the next message, or makes it the large one.
+    fn receive(&mut self, to: &mut Vec<u8>) -> Result<(), Error> {
+        let begin = to.len();
+        let (mut large, mut length, mut last, mut is_too_long) = (None::<Vec<u8>>, 0, None, false);
+        let mut sink = |frame: Frame<'_>| {
+            let data = frame.data();
+            let Some(header) = frame_header(data.len(), false) else {
+                is_too_long = true;
+                return;
+            };
+            if large.is_none() && length + header.len() + data.len() > PART_MAX {
+                large = Some(to.split_off(begin));
+            }
+            let (to, begin) = match &mut large {
+                Some(large) => (large, 0),
+                None => (&mut *to, begin),
+            };
+            if let Some(last) = last.replace(length) {
+                to[begin + last] |= MORE_OCTET;
+            }
+            to.extend_from_slice(&header);
+            to.extend_from_slice(data);
+            length += header.len() + data.len();
+        };
+        if self.envelope == Envelope::None {
+            self.socket.recv_frames(false, &mut sink)?;
+        } else {
+            let received = self.socket.recv_message(false, &mut sink)?;
+            let envelope = match self.envelope {
+                Envelope::RoutingId => received.label.routing_id.to_be_bytes().to_vec(),
+                _ => received.label.group,
+            };
+            let header = frame_header(envelope.len(), true).unwrap_or_default();
+            let first: Vec<u8> = header.into_iter().chain(envelope).collect();
+            match &mut large {
+                Some(large) => drop(large.splice(0..0, first)),
+                None => drop(to.splice(begin..begin, first)),
+            }
+        }
+        if is_too_long {
+            return Err(Error::System(Errno::MSGSIZE.raw_os_error()));
+        }
+        self.large = large.map(|content| (content, 0));
+        Ok(())
+    }
+
+    /// True if a message is left that has begun to be delivered.
+    pub fn has_large(&self) -> bool {
+        self.large.is_some()
+    }
+
+    pub fn may_deliver(&self) -> bool {
+        self.has_large() || self.credit.is_left()
+    }
+}

@@ -1,0 +1,22 @@
+//! The engine behind a pair of pipes, for languages that cannot, or should not, have it in their own process: a fault
+//! here ends this program, and not the client's. docs/port.md has the protocol.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `wire` | packets, fields and messages as functions of their arguments |
+//! | `pipes` | the two pipes |
+//! | `channel` | a socket as the client sees it: room, credit, parts |
+//! | `session` | what a client has made, and how it shares the output |
+//! | `operations` | the requests |
+//! | `program` | the loop |
+
+#![forbid(unsafe_code)]
+
+mod channel;
+mod operations;
+mod pipes;
+mod program;
+mod session;
+pub mod wire;
+
+pub use program::{Failure, Program};

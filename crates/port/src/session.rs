@@ -1,0 +1,317 @@
+//! What a client has made: its contexts and channels, and how they share the output.
+
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::{OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use pinnace_engine::{Context, Error, POLLIN, POLLOUT, PollTarget, Poller};
+use rustix::io::Errno;
+
+use crate::channel::{Channel, Delivered, Taken, WINDOW};
+use crate::operations;
+use crate::pipes::Output;
+use crate::program::Failure;
+use crate::wire::{ClientPacket, Malformed, Messages, ProgramPacket};
+
+/// The most events taken from the poller at once.
+const EVENTS_MAX: usize = 4096;
+
+/// The most octets that wait for the pipe before nothing more is received.
+const OUTPUT_MAX: usize = 256 * 1024;
+
+/// How much room is told at once, at least; less is told after `TOLD_AFTER`.
+const TOLD_OCTETS: u32 = WINDOW as u32 / 8;
+const TOLD_AFTER: Duration = Duration::from_millis(10);
+
+/// What an event of the poller concerns.
+#[derive(Debug, Clone, Copy)]
+pub enum Source {
+    Input,
+    Output,
+    Channel(u32),
+}
+
+pub struct Session {
+    poller: Poller<Source>,
+    input: RawFd,
+    pub output: Output,
+    /// The poller has the output, because it was full.
+    output_is_polled: bool,
+    pub contexts: HashMap<u32, Context>,
+    pub channels: HashMap<u32, Channel>,
+    /// What the poller waits for, for each channel that it has.
+    polled: HashMap<u32, i16>,
+    /// Channels that took messages since room was told.
+    took: BTreeSet<u32>,
+    tell_at: Option<Instant>,
+    /// Channels with messages that wait for room in the output.
+    held: BTreeSet<u32>,
+    /// Channels that are closed and still send.
+    closing: BTreeSet<u32>,
+}
+
+impl Session {
+    pub fn new(input: RawFd, output: OwnedFd) -> Result<Session, Failure> {
+        let poller = Poller::new()?;
+        poller.add(PollTarget::Fd(input), POLLIN, Source::Input)?;
+        Ok(Session {
+            poller,
+            input,
+            output: Output::new(output)?,
+            output_is_polled: false,
+            contexts: HashMap::new(),
+            channels: HashMap::new(),
+            polled: HashMap::new(),
+            took: BTreeSet::new(),
+            tell_at: None,
+            held: BTreeSet::new(),
+            closing: BTreeSet::new(),
+        })
+    }
+
+    /// Waits for something to do. Returns what is ready, and for what.
+    pub fn wait(&mut self) -> Result<Vec<(Source, i16)>, Failure> {
+        match self.poller.wait(EVENTS_MAX, self.timeout(), None) {
+            Ok(events) => Ok(events.into_iter().map(|event| (event.data, event.events)).collect()),
+            Err(Error::WouldBlock | Error::Interrupted) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.held.is_empty() && !self.output.is_full() {
+            return Some(Duration::ZERO);
+        }
+        let closes = self.closing.iter().filter_map(|number| self.channels.get(number)?.closes.flatten());
+        let at = closes.chain(self.tell_at).min()?;
+        Some(at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Writes to the client. If the pipe is full, the poller waits for room.
+    pub fn write(&mut self) -> Result<(), Failure> {
+        self.output.write()?;
+        if self.output.is_full() != self.output_is_polled {
+            let target = PollTarget::Fd(self.output.descriptor());
+            if self.output.is_full() {
+                self.poller.add(target, POLLOUT, Source::Output)?;
+            } else {
+                self.poller.remove(target)?;
+            }
+            self.output_is_polled = self.output.is_full();
+        }
+        Ok(())
+    }
+
+    /// Handles a packet after the hello.
+    pub fn handle(&mut self, packet: ClientPacket<'_>) -> Result<(), Malformed> {
+        match packet {
+            ClientPacket::Hello { .. } => return Err(Malformed::Hello),
+            ClientPacket::Request { id, operation, arguments } => {
+                operations::handle(self, id, operation, arguments)?;
+            }
+            ClientPacket::Send { channel, messages } => self.send(channel, messages, None)?,
+            ClientPacket::SendPart { channel: number, is_last, content } => {
+                // Without a channel, nothing is told: the client has closed it.
+                if let Some(channel) = self.channels.get_mut(&number) {
+                    channel.send_part(number, content, is_last, &mut self.output)?;
+                    self.note_sending(number);
+                }
+            }
+            ClientPacket::Credit { channel: number, messages, octets } => {
+                if let Some(channel) = self.channels.get_mut(&number) {
+                    channel.grant(messages, octets);
+                    self.deliver(number);
+                }
+            }
+            ClientPacket::Ping { number } => self.output.put(ProgramPacket::Pong { number }),
+        }
+        Ok(())
+    }
+
+    /// Sends messages through a channel.
+    pub fn send(&mut self, number: u32, octets: &[u8], confirms: Option<u32>) -> Result<(), Malformed> {
+        let open = self.channels.get_mut(&number).filter(|channel| channel.closes.is_none());
+        let Some(channel) = open else {
+            let (messages, errno) = (Messages::new(octets)?.count(), Errno::NOTSOCK.raw_os_error());
+            self.output.put(ProgramPacket::Unsent { channel: number, messages, errno });
+            return Ok(());
+        };
+        channel.send(number, octets, confirms, &mut self.output)?;
+        self.note_sending(number);
+        Ok(())
+    }
+
+    /// After messages were passed to a channel, or taken by its socket.
+    fn note_sending(&mut self, number: u32) {
+        let Some(channel) = self.channels.get(&number) else { return };
+        if channel.taken != Taken::default() {
+            self.took.insert(number);
+            self.tell_at.get_or_insert_with(|| Instant::now() + TOLD_AFTER);
+        }
+        self.poll(number);
+    }
+
+    /// Has the poller wait for what the channel waits for.
+    fn poll(&mut self, number: u32) {
+        let Some(channel) = self.channels.get(&number) else { return };
+        let (wanted, target) = (channel.interest(), PollTarget::Socket(channel.socket));
+        // It fails only for a socket that has ended, which its next use shows.
+        let _ = match self.polled.insert(number, wanted) {
+            None => self.poller.add(target, wanted, Source::Channel(number)),
+            Some(polled) if polled == wanted => Ok(()),
+            Some(_) => self.poller.modify(target, wanted),
+        };
+    }
+
+    /// A channel's socket is ready.
+    pub fn serve(&mut self, number: u32, events: i16) {
+        if events & !POLLIN != 0
+            && let Some(channel) = self.channels.get_mut(&number)
+        {
+            channel.send_waiting(number, &mut self.output);
+            self.note_sending(number);
+        }
+        if events & !POLLOUT != 0 {
+            self.deliver(number);
+        }
+    }
+
+    /// Delivers a packet of a channel, if there is room in the output.
+    fn deliver(&mut self, number: u32) {
+        let Some(channel) = self.channels.get_mut(&number) else { return };
+        channel.is_held = false;
+        if channel.may_deliver() && channel.closes.is_none() {
+            channel.is_held = self.output.waiting() > OUTPUT_MAX;
+            if !channel.is_held {
+                match channel.deliver(number, &mut self.output) {
+                    Ok(Delivered::Nothing) => {}
+                    // There may be more, which the poller tells; but not of a large message.
+                    Ok(Delivered::Some) => channel.is_held = channel.has_large(),
+                    Err(error) => {
+                        self.output.put(ProgramPacket::Ended { channel: number, errno: error.errno() });
+                        return self.forget(number);
+                    }
+                }
+            }
+        }
+        if channel.is_held {
+            self.held.insert(number);
+        }
+        self.poll(number);
+    }
+
+    /// After all that is ready was served.
+    pub fn work(&mut self) {
+        if !self.output.is_full() {
+            for number in std::mem::take(&mut self.held) {
+                self.deliver(number);
+            }
+        }
+        self.close_late();
+        self.tell_room();
+    }
+
+    /// Tells the client what was taken: much at once, little after a moment.
+    fn tell_room(&mut self) {
+        let is_late = self.tell_at.is_some_and(|at| at <= Instant::now());
+        let (channels, output) = (&mut self.channels, &mut self.output);
+        self.took.retain(|&number| {
+            let Some(channel) = channels.get_mut(&number) else { return false };
+            if !is_late && channel.taken.octets < TOLD_OCTETS {
+                return true;
+            }
+            let Taken { messages, octets } = std::mem::take(&mut channel.taken);
+            output.put(ProgramPacket::Room { channel: number, messages, octets });
+            false
+        });
+        if self.took.is_empty() {
+            self.tell_at = None;
+        }
+    }
+
+    /// Closes a channel; what waits is still sent, for the socket's linger.
+    pub fn close(&mut self, number: u32, linger: Option<Duration>) {
+        let Some(channel) = self.channels.get_mut(&number) else { return };
+        channel.closes = Some(linger.and_then(|linger| Instant::now().checked_add(linger)));
+        self.held.remove(&number);
+        self.closing.insert(number);
+        self.poll(number);
+    }
+
+    /// Ends the closed channels that have nothing left to send, or no time.
+    fn close_late(&mut self) {
+        let now = Instant::now();
+        let is_done = |channel: &Channel| {
+            !channel.has_waiting() || channel.closes.flatten().is_some_and(|closes| closes <= now)
+        };
+        let done: Vec<u32> = self
+            .closing
+            .iter()
+            .copied()
+            .filter(|number| self.channels.get(number).is_none_or(is_done))
+            .collect();
+        for number in done {
+            self.closing.remove(&number);
+            self.forget(number);
+        }
+    }
+
+    /// Closes the socket of a channel.
+    fn forget(&mut self, number: u32) {
+        self.took.remove(&number);
+        let Some(mut channel) = self.channels.remove(&number) else { return };
+        let messages = channel.give_up();
+        if messages > 0 {
+            let errno = Errno::CANCELED.raw_os_error();
+            self.output.put(ProgramPacket::Unsent { channel: number, messages, errno });
+        }
+        if self.polled.remove(&number).is_some() {
+            let _ = self.poller.remove(PollTarget::Socket(channel.socket));
+        }
+        let _ = channel.socket.close();
+    }
+
+    /// Closes the sockets of a context, and ends it: at once if nothing is left to send, else in the background.
+    /// Error: no thread can be started for it.
+    pub fn end_context(&mut self, number: u32, linger: Option<Duration>) -> Result<(), Error> {
+        let of_context: Vec<u32> = self
+            .channels
+            .iter()
+            .filter(|(_, channel)| channel.context == number)
+            .map(|(&number, _)| number)
+            .collect();
+        for channel in of_context {
+            self.forget(channel);
+        }
+        let Some(context) = self.contexts.remove(&number) else { return Ok(()) };
+        let end = move || while let Err(Error::Interrupted) = context.terminate_within(linger) {};
+        pinnace_sys::thread::start("port-end", end).map(drop).map_err(|_| Error::NoMemory)
+    }
+
+    /// Sends what waits within `linger`, and ends all contexts. The client is gone.
+    pub fn end(mut self, linger: Duration) {
+        let Some(deadline) = Instant::now().checked_add(linger) else { return };
+        let _ = self.poller.remove(PollTarget::Fd(self.input));
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let numbers: Vec<u32> = self.channels.keys().copied().collect();
+        for number in numbers {
+            self.close(number, Some(left()));
+        }
+        self.close_late();
+        while !self.closing.is_empty() {
+            let Ok(ready) = self.wait() else { break };
+            for (source, _) in ready {
+                if let Source::Channel(number) = source
+                    && let Some(channel) = self.channels.get_mut(&number)
+                {
+                    channel.send_waiting(number, &mut self.output);
+                    self.poll(number);
+                }
+            }
+            self.close_late();
+        }
+        for context in self.contexts.into_values() {
+            while let Err(Error::Interrupted) = context.terminate_within(Some(left())) {}
+        }
+    }
+}
