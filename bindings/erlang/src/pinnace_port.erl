@@ -239,6 +239,9 @@ handle_packet(<<136, Id:32, Messages:32, Errno:32>>, State) ->
     unsent(Id, Messages, pinnace_error:reason(Errno), State);
 handle_packet(<<137, Id:32, Errno:32>>, State) ->
     tell(Id, {pinnace_error, {pinnace_socket, Id}, pinnace_error:reason(Errno)}, State);
+handle_packet(<<138, Text/binary>>, State) ->
+    ?LOG_WARNING("pinnace-port: ~ts", [Text]),
+    State;
 handle_packet(<<255, Text/binary>>, State) ->
     ?LOG_ERROR("pinnace-port refuses what it was sent: ~ts", [Text]),
     State.

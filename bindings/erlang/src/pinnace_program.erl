@@ -37,7 +37,7 @@ in_priv() ->
 
 open(Name) ->
     Linger = integer_to_list(application:get_env(pinnace, linger, 1000)),
-    Options = [{packet, 4}, binary, exit_status, use_stdio, hide, {args, ["--linger", Linger]},
+    Options = [{packet, 4}, binary, exit_status, use_stdio, hide, {args, ["--linger", Linger, "--log"]},
                {busy_limits_port, ?BUSY}, {busy_limits_msgq, ?BUSY}],
     try open_port({spawn_executable, Name}, Options) of
         Port -> greet(Port)

@@ -4,7 +4,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `wire` | packets, fields and messages as functions of their arguments |
-//! | `pipes` | the two pipes |
+//! | `pipes`, `log` | the two pipes; the standard error, for the client's log |
 //! | `channel` | a socket as the client sees it: room, credit, parts |
 //! | `session` | what a client has made, and how it shares the output |
 //! | `operations` | the requests |
@@ -13,10 +13,12 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+mod log;
 mod operations;
 mod pipes;
 mod program;
 mod session;
 pub mod wire;
 
+pub use log::Log;
 pub use program::{Failure, Program};

@@ -1,8 +1,10 @@
 //! The two pipes: packets that came in, and octets that go out.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
 use crate::wire::{LENGTH_OCTETS, Malformed, PACKET_MAX, ProgramPacket};
@@ -122,10 +124,20 @@ impl Output {
         Ok(())
     }
 
-    /// Writes all, and waits for the client if the pipe is full.
-    pub fn write_all(&mut self) -> io::Result<()> {
-        let flags = rustix::fs::fcntl_getfl(self.fd.as_fd())?;
-        rustix::fs::fcntl_setfl(self.fd.as_fd(), flags - OFlags::NONBLOCK)?;
-        self.write()
+    /// Writes all, and waits at most so long while the pipe is full.
+    pub fn write_within(&mut self, limit: Duration) -> io::Result<()> {
+        let Some(deadline) = Instant::now().checked_add(limit) else { return Ok(()) };
+        loop {
+            self.write()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !self.is_full || left.is_zero() {
+                return Ok(());
+            }
+            let mut fds = [PollFd::new(&self.fd, PollFlags::OUT)];
+            match poll(&mut fds, Some(&Timespec::try_from(left).unwrap_or_default())) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 }

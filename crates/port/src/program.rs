@@ -4,10 +4,12 @@
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use pinnace_engine::Error;
 
+use crate::log::Log;
 use crate::pipes::Input;
 use crate::session::{Session, Source};
 use crate::wire::{ClientPacket, HIGHEST_VERSION, LOWEST_VERSION, Malformed, ProgramPacket};
@@ -21,6 +23,8 @@ pub enum Failure {
     Pipe(io::Error),
     /// The engine cannot be used.
     Engine(Error),
+    /// A defect of the program.
+    Panic,
 }
 
 impl From<Malformed> for Failure {
@@ -46,24 +50,37 @@ pub struct Program {
     is_greeted: bool,
     session: Session,
     linger: Duration,
+    log: Option<Log>,
 }
 
 impl Program {
-    /// `linger`: how long messages are still sent after the end of the input.
-    pub fn new(input: OwnedFd, output: OwnedFd, linger: Duration) -> Result<Program, Failure> {
+    /// `linger`: how long messages are still sent after the end of the input. `log`: is told to the client.
+    pub fn new(
+        input: OwnedFd,
+        output: OwnedFd,
+        linger: Duration,
+        log: Option<Log>,
+    ) -> Result<Program, Failure> {
         let input = Input::new(input);
         let mut session = Session::new(input.descriptor(), output)?;
         session.output.put(ProgramPacket::Hello { release: env!("CARGO_PKG_VERSION") });
-        Ok(Program { input, is_greeted: false, session, linger })
+        if let Some(log) = &log {
+            session.watch(log.descriptor())?;
+        }
+        Ok(Program { input, is_greeted: false, session, linger, log })
     }
 
     /// Runs until the client has closed its input and what waits is sent, or the linger is over.
     pub fn run(mut self) -> Result<(), Failure> {
-        let outcome = self.turns();
-        if let Err(Failure::Protocol(error)) = &outcome {
-            self.session.output.put(ProgramPacket::Fatal { text: &error.to_string() });
-            let _ = self.session.output.write_all();
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.turns())).unwrap_or(Err(Failure::Panic));
+        if let Some(log) = self.log {
+            self.session.tell(&log.give_back());
         }
+        match &outcome {
+            Ok(()) | Err(Failure::Pipe(_)) => {}
+            Err(error) => self.session.output.put(ProgramPacket::Fatal { text: &error.to_string() }),
+        }
+        let _ = self.session.output.write_within(self.linger);
         self.session.end(self.linger);
         match outcome {
             // The client has closed its end of the output.
@@ -80,6 +97,10 @@ impl Program {
                     Source::Input if !self.read()? => return Ok(()),
                     Source::Input => {}
                     Source::Output => self.session.output.write()?,
+                    Source::Log => {
+                        let lines = self.log.iter().flat_map(Log::take).collect::<Vec<String>>();
+                        self.session.tell(&lines);
+                    }
                     Source::Channel(number) => self.session.serve(number, events),
                 }
             }
@@ -114,6 +135,7 @@ impl fmt::Display for Failure {
             Failure::Protocol(error) => write!(f, "protocol: {error}"),
             Failure::Pipe(error) => write!(f, "pipe: {error}"),
             Failure::Engine(error) => write!(f, "engine: {error}"),
+            Failure::Panic => f.write_str("a defect; it is in the log"),
         }
     }
 }

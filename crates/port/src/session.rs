@@ -28,6 +28,7 @@ const TOLD_AFTER: Duration = Duration::from_millis(10);
 pub enum Source {
     Input,
     Output,
+    Log,
     Channel(u32),
 }
 
@@ -67,6 +68,16 @@ impl Session {
             held: BTreeSet::new(),
             closing: BTreeSet::new(),
         })
+    }
+
+    /// Lets the poller wait for the log too.
+    pub fn watch(&mut self, log: RawFd) -> Result<(), Failure> {
+        Ok(self.poller.add(PollTarget::Fd(log), POLLIN, Source::Log)?)
+    }
+
+    /// Sends lines of the log to the client.
+    pub fn tell(&mut self, lines: &[String]) {
+        lines.iter().for_each(|text| self.output.put(ProgramPacket::Log { text }));
     }
 
     /// Waits for something to do. Returns what is ready, and for what.

@@ -119,6 +119,10 @@ pub enum ProgramPacket<'a> {
         channel: u32,
         errno: i32,
     },
+    /// A line for the client's log.
+    Log {
+        text: &'a str,
+    },
     /// The client has violated the protocol, and the program ends.
     Fatal {
         text: &'a str,
@@ -167,6 +171,10 @@ impl ProgramPacket<'_> {
                 number(136, &[channel, messages, errno.cast_unsigned()]);
             }
             ProgramPacket::Ended { channel, errno } => number(137, &[channel, errno.cast_unsigned()]),
+            ProgramPacket::Log { text } => {
+                number(138, &[]);
+                to.extend_from_slice(text.as_bytes());
+            }
             ProgramPacket::Fatal { text } => {
                 number(255, &[]);
                 to.extend_from_slice(text.as_bytes());

@@ -28,6 +28,7 @@ fn packets_are_those_of_the_documentation() {
     assert_eq!(unsent, b"\0\0\0\x0d\x88\0\0\0\x01\0\0\0\x02\0\0\0\x0b");
     let ended = packet(ProgramPacket::Ended { channel: 1, errno: 88 });
     assert_eq!(ended, b"\0\0\0\x09\x89\0\0\0\x01\0\0\0\x58");
+    assert_eq!(packet(ProgramPacket::Log { text: "no" }), b"\0\0\0\x03\x8ano");
     assert_eq!(packet(ProgramPacket::Fatal { text: "no" }), b"\0\0\0\x03\xffno");
     let mut delivery = Vec::new();
     let at = begin_delivery(&mut delivery, 1);

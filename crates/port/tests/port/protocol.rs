@@ -1,5 +1,7 @@
 //! Hello, versions, violations, and the end of the input.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Context, Error, SocketType};
@@ -111,14 +113,36 @@ fn the_linger_ends() {
     assert!((Duration::from_millis(150)..PATIENCE).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-/// A client that is killed leaves no process.
+/// A client that has closed its end of the output is gone.
 #[test]
 fn a_closed_output_ends_the_program() {
-    let mut client = Client::start();
-    client.context();
-    client.socket(1, 7);
-    drop(client.input.take());
-    assert!(client.ended().success());
+    let mut process = Command::new(env!("CARGO_BIN_EXE_pinnace-port"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = process.stdin.take().unwrap();
+    drop(process.stdout.take());
+    // Whether it takes these depends on when it sees the end of its output.
+    let _ = input.write_all(&bytes(&[1, 0, 1]));
+    let _ = input.write_all(&bytes(&[6, 0, 0, 0, 0, 0, 0, 0, 1]));
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    drop(input);
+}
+
+/// What goes to the standard error comes as packets.
+#[test]
+fn the_standard_error_is_sent_to_the_client() {
+    let mut client = Client::silent(&["--log"]);
+    client.write(&[1, 0, 1]);
+    client.nothing_of(138);
+    let error = std::fs::OpenOptions::new().write(true).open(format!("/proc/{}/fd/2", client.process.id()));
+    error.unwrap().write_all(b"one\ntwo\n").unwrap();
+    assert_eq!(client.next_of(138), b"\x8aone");
+    assert_eq!(client.next_of(138), b"\x8atwo");
+    assert!(client.end().success());
 }
 
 #[test]
