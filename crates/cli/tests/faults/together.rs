@@ -68,19 +68,21 @@ impl Day {
     }
 }
 
-/// The second one waits for the first one, for a while.
+/// A first transfer, which is held in the middle: its process or its server has the target.
+fn held(way: Way) -> (Day, Proxy, Process) {
+    let day = Day::new(way, 4 * MIB);
+    let proxy = Proxy::new(&day.server.endpoint);
+    let middle = proxy.hold_after(way, MIB);
+    let first = Process::start(&day.line(&proxy.endpoint, 0));
+    proxy.reaches(way, middle, || first.has_ended());
+    (day, proxy, first)
+}
+
+/// The second one waits for the first one.
 #[test]
 fn two_transfers_to_one_target() {
     for (what, way) in [("gets", Way::Down), ("puts", Way::Up)] {
-        let day = Day::new(way, 4 * MIB);
-        let proxy = Proxy::new(&day.server.endpoint);
-        let middle = proxy.hold_after(way, MIB);
-        let first = Process::start(&day.line(&proxy.endpoint, 0));
-        proxy.reaches(way, middle, || first.has_ended());
-        if is_long() {
-            let done = run(&day.line(&day.server.endpoint, 1)).expect(1);
-            assert!(done.err.contains("another transfer writes this file"), "{done:?}");
-        }
+        let (day, proxy, first) = held(way);
         let second = Process::start(&day.line(&day.server.endpoint, 1));
         assert_eq!(day.version(), None);
         proxy.open(way);
@@ -89,6 +91,28 @@ fn two_transfers_to_one_target() {
         assert_eq!((day.version(), names(&day.target())), (Some(1), vec!["file".to_owned()]));
         report(&format!("two {what} to one target: the second waits for the first, both are made"));
     }
+}
+
+/// It waits for a while, and longer than a server takes to notice that the first one's client is gone.
+#[test]
+fn a_transfer_does_not_wait_for_ever_for_another() {
+    if !is_long() {
+        return;
+    }
+    let (day, _proxy, first) = held(Way::Down);
+    let done = run(&day.line(&day.server.endpoint, 1)).expect(1);
+    assert!(done.err.contains("another transfer writes this file"), "{done:?}");
+    assert_eq!((day.version(), first.has_ended()), (None, false));
+
+    let (day, proxy, first) = held(Way::Up);
+    run(&day.line(&day.server.endpoint, 1)).expect(0);
+    assert_eq!((day.version(), first.has_ended()), (Some(1), false));
+    proxy.open(Way::Up);
+    first.end().expect(0);
+    assert_eq!((day.version(), names(&day.target())), (Some(0), vec!["file".to_owned()]));
+    report(
+        "a get waits 15 s for another; a put until the server has noticed that the other's client is gone",
+    );
 }
 
 /// Each has ended, or was told that the target is in use; at every moment the target is whole.
