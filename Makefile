@@ -38,6 +38,7 @@ help:
 	@echo 'make bench-beside      shared memory, compared with iceoryx2 and a bare ring (QUICK=1: a smoke test)'
 	@echo 'make bench-delivery    guaranteed delivery, compared with liner, plain sockets and the disk (QUICK=1: likewise)'
 	@echo 'make bench-files       file transfer, compared with models of the Guide, rsync and cp (QUICK=1: likewise)'
+	@echo 'make bench-erlang      Erlang, compared with a NIF and with a bare port (QUICK=1: likewise)'
 	@echo 'make tidy              the source rules: layout, unsafe, threads, words'
 	@echo 'make clean             removes target/'
 
@@ -147,6 +148,11 @@ bench-files:
 	tools/setup bench-files
 	bench/files/run $(if $(QUICK),--quick)
 
+bench-erlang:
+	tools/setup bench-erlang
+	$(MAKE) --no-print-directory build
+	bench/erlang/run $(if $(QUICK),--quick)
+
 tidy:
 	tools/tidy
 
@@ -156,4 +162,4 @@ clean:
 .PHONY: help build install examples examples-sanitized demo demo-delivery demo-files test check \
 	clients mutation pgm faults \
 	features simulate simulate-files simulate-selftest interop older older-delivery fuzz bench counts bench-beside \
-	bench-delivery bench-files tidy clean
+	bench-delivery bench-files bench-erlang tidy clean

@@ -10,6 +10,8 @@
 -export([statistics/1, monitor/1, monitor/2, key_pair/0, format_error/1]).
 
 -compile({no_auto_import, [monitor/2]}).
+-export([pass_gathered/5]).
+
 -export_type([socket/0, type/0, reason/0, option/0, message/0]).
 
 -include("pinnace_port.hrl").
@@ -55,6 +57,7 @@ socket(Type, Options) ->
 %% @doc Closes a socket. What waits is sent, for as long as its option `linger' says.
 -spec close(socket()) -> ok | {error, reason()}.
 close({pinnace_socket, Id}) ->
+    ok = sync_of(Id),
     done(pinnace_port:call({close, Id})).
 
 %% @doc Gives a socket to another process. Error: `not_owner'.
@@ -109,9 +112,11 @@ send(Socket, Frames) ->
 send({pinnace_socket, Id}, Frames, Options) ->
     {Encoded, Octets} = pinnace_wire:encode(Frames),
     case Options of
-        [] -> pass(Id, Encoded, Octets, 1, true);
-        [nowait] -> pass(Id, Encoded, Octets, 1, false);
-        [confirm] -> done(pinnace_port:request(?SEND, [<<Id:32>> | Encoded]))
+        [] -> pass(Id, Encoded, Octets, 1, wait);
+        [nowait] -> pass(Id, Encoded, Octets, 1, nowait);
+        [confirm] ->
+            ok = sync_of(Id),
+            done(pinnace_port:request(?SEND, [<<Id:32>> | Encoded]))
     end.
 
 %% @doc Sends messages, each of which is a binary or a list of frames, with few steps for many. It waits for room.
@@ -122,28 +127,60 @@ send_many({pinnace_socket, Id}, Messages) ->
 send_batches(_Id, []) ->
     ok;
 send_batches(Id, [{Encoded, Octets, Count} | Batches]) ->
-    case pass(Id, Encoded, Octets, Count, true) of
+    case pass(Id, Encoded, Octets, Count, wait) of
         ok -> send_batches(Id, Batches);
         Error -> Error
     end.
 
-%% Passes messages to the program, if there is room.
-pass(Id, Encoded, Octets, Count, Waits) ->
+%% What is sent again so soon is gathered.
+-define(SOON_US, 100).
+%% As many octets are not gathered.
+-define(MUCH, 32768).
+
+%% Passes messages to the program, if there is room. `How': whether it waits for room, and whether it may hand the
+%% messages to the process that gathers.
+pass(Id, Encoded, Octets, Count, How) ->
     case ets:lookup(?SOCKETS, Id) of
-        [{_, Port, Room}] ->
+        [{_, Port, Room, Queue}] ->
             case atomics:sub_get(Room, ?ROOM, Octets) > -Octets of
+                true when How =:= direct ->
+                    command(Id, Encoded, Octets, Count, How, Port, Room);
                 true ->
-                    ok = atomics:add(Room, ?SENT, Count),
-                    command(Id, Encoded, Octets, Count, Waits, Port, Room);
+                    choose(Id, Encoded, Octets, Count, How, Port, Room, Queue);
                 false ->
                     ok = atomics:add(Room, ?ROOM, Octets),
-                    wait(room, Id, Encoded, Octets, Count, Waits, Room)
+                    wait(room, Id, Encoded, Octets, Count, How, Room)
             end;
         [] ->
             {error, closed}
     end.
 
-command(Id, Encoded, Octets, Count, Waits, Port, Room) ->
+choose(Id, Encoded, Octets, Count, How, Port, Room, Queue) ->
+    Now = erlang:monotonic_time(microsecond),
+    Last = atomics:exchange(Queue, ?LAST, Now),
+    case Now - Last < ?SOON_US andalso Octets < ?MUCH of
+        true ->
+            pinnace_sender:pass(Id, Room, Queue, Encoded, {Octets, Count});
+        false ->
+            ok = sync(Queue),
+            command(Id, Encoded, Octets, Count, How, Port, Room)
+    end.
+
+%% Waits until what was handed over is passed on.
+sync(Queue) ->
+    case atomics:get(Queue, ?QUEUED) of
+        0 -> ok;
+        _ -> pinnace_sender:sync()
+    end.
+
+sync_of(Id) ->
+    case ets:lookup(?SOCKETS, Id) of
+        [{_, _, _, Queue}] -> sync(Queue);
+        [] -> ok
+    end.
+
+command(Id, Encoded, Octets, Count, How, Port, Room) ->
+    ok = atomics:add(Room, ?SENT, Count),
     case pinnace_wire:fits(Octets) of
         true ->
             try port_command(Port, [pinnace_wire:send(Id) | Encoded]) of
@@ -151,21 +188,31 @@ command(Id, Encoded, Octets, Count, Waits, Port, Room) ->
             catch
                 error:badarg ->
                     ok = atomics:sub(Room, ?SENT, Count),
-                    wait(program, Id, Encoded, Octets, Count, Waits, Room)
+                    wait(program, Id, Encoded, Octets, Count, How, Room)
             end;
         false ->
             pinnace_port:call({send_large, Id, Encoded})
     end.
 
 %% Waits for room, or for another program.
-wait(room, _Id, _Encoded, _Octets, _Count, false, _Room) ->
+wait(room, _Id, _Encoded, _Octets, _Count, nowait, _Room) ->
     {error, eagain};
-wait(program, _Id, _Encoded, _Octets, _Count, false, _Room) ->
+wait(program, _Id, _Encoded, _Octets, _Count, nowait, _Room) ->
     {error, port_crashed};
-wait(What, Id, Encoded, Octets, Count, true, Room) ->
+wait(What, Id, Encoded, Octets, Count, How, Room) ->
     case pinnace_port:call({wait, What, Id, Room}) of
-        ok -> pass(Id, Encoded, Octets, Count, true);
+        ok -> pass(Id, Encoded, Octets, Count, How);
         Error -> Error
+    end.
+
+%% @private
+%% Passes on what was gathered, for which there was room in `Room'. That of a program that has died is no room.
+-spec pass_gathered(pos_integer(), atomics:atomics_ref(), iodata(), pos_integer(), pos_integer()) ->
+    ok | {error, reason()}.
+pass_gathered(Id, Room, Batch, Octets, Count) ->
+    case ets:lookup(?SOCKETS, Id) of
+        [{_, Port, Room, _}] -> command(Id, Batch, Octets, Count, direct, Port, Room);
+        _ -> pass(Id, Batch, Octets, Count, direct)
     end.
 
 %% @doc The next message, as a list of frames. It waits for one.
@@ -230,6 +277,7 @@ get({pinnace_socket, Id}, Name) ->
 %% @doc What a socket has received, sent and dropped, with its peers.
 -spec statistics(socket()) -> {ok, map()} | {error, reason()}.
 statistics({pinnace_socket, Id}) ->
+    ok = sync_of(Id),
     case pinnace_port:request(?STATISTICS, <<Id:32>>) of
         {ok, Entries} -> {ok, pinnace_wire:entries(Entries)};
         Error -> Error
@@ -260,6 +308,7 @@ format_error(Reason) ->
     pinnace_error:format(Reason).
 
 step({pinnace_socket, Id}, Operation, Argument) ->
+    ok = sync_of(Id),
     pinnace_port:call({step, Id, Operation, Argument}).
 
 done({ok, _}) -> ok;

@@ -171,7 +171,15 @@ handle_info({bind_again, Id, Step, Deadline}, State) ->
         #{Id := _} -> {noreply, repeat(Id, Step, Deadline, State)};
         #{} -> {noreply, State}
     end;
-handle_info({'DOWN', Monitor, process, _, _}, #state{owners = Owners, socks = Socks} = State) ->
+handle_info({'DOWN', Monitor, process, _, _}, #state{owners = Owners} = State) ->
+    case Owners of
+        #{Monitor := _} ->
+            %% What it has sent may not be passed on yet.
+            ok = pinnace_sender:sync(self(), Monitor),
+            {noreply, State};
+        #{} -> {noreply, State}
+    end;
+handle_info({synced, Monitor}, #state{owners = Owners, socks = Socks} = State) ->
     case Owners of
         #{Monitor := Id} -> {noreply, close(maps:get(Id, Socks), none, State)};
         #{} -> {noreply, State}

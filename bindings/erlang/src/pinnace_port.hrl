@@ -23,11 +23,15 @@
                 {xpub, 9}, {xsub, 10}, {stream, 11}, {server, 12}, {client, 13}, {radio, 14}, {dish, 15}, {gather, 16},
                 {scatter, 17}, {dgram, 18}, {peer, 19}, {channel, 20}]).
 
-%% The table of sockets, for those who send: {Id, Port, Room}. `Room' is an array of atomics.
+%% The table of sockets, for those who send: {Id, Port, Room, Queue}. The last two are arrays of atomics, `Room' for as
+%% long as the program lives, and `Queue' for as long as the socket.
 -define(SOCKETS, pinnace_sockets).
-%% The octets that may be sent, and the messages that were.
+%% In `Room': the octets that may be sent, and the messages that were passed to the program.
 -define(ROOM, 1).
 -define(SENT, 2).
+%% In `Queue': what was handed to the process that gathers, and when something was sent last, in microseconds.
+-define(QUEUED, 1).
+-define(LAST, 2).
 
 %% The table of what is needed to make each socket again: {Id, Context, Type, Owner, Steps}. `Steps' are requests, the
 %% last first.

@@ -23,19 +23,20 @@
 
 -spec new(pos_integer(), port(), pid(), none | pos_integer(), non_neg_integer()) -> sock().
 new(Id, Port, Owner, EventsOf, Window) ->
-    #sock{id = Id, port = Port, owner = Owner, monitor = monitor(process, Owner), events_of = EventsOf,
-          room = new_room(Id, Port, Window)}.
+    Out = atomics:new(2, []),
+    #sock{id = Id, port = Port, owner = Owner, monitor = monitor(process, Owner), events_of = EventsOf, out = Out,
+          room = new_room(Id, Port, Out, Window)}.
 
-new_room(Id, Port, Window) ->
+new_room(Id, Port, Out, Window) ->
     Room = atomics:new(2, []),
     ok = atomics:put(Room, ?ROOM, Window),
-    true = ets:insert(?SOCKETS, {Id, Port, Room}),
+    true = ets:insert(?SOCKETS, {Id, Port, Room, Out}),
     Room.
 
 %% The socket was made again by another program. What it has delivered stays.
 -spec renew(port(), non_neg_integer(), sock()) -> sock().
-renew(Port, Window, #sock{id = Id, senders = Senders} = Sock) ->
-    Renewed = Sock#sock{port = Port, room = new_room(Id, Port, Window), taken = 0, senders = [], part = [], used = 0},
+renew(Port, Window, #sock{id = Id, out = Out, senders = Senders} = Sock) ->
+    Renewed = Sock#sock{port = Port, room = new_room(Id, Port, Out, Window), taken = 0, senders = [], part = [], used = 0},
     reply_all(lists:reverse(Senders), ok),
     credit(Renewed).
 

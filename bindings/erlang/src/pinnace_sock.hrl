@@ -6,6 +6,7 @@
     %% What is delivered: messages, or the events of this socket.
     events_of = none :: none | pos_integer(),
     room :: atomics:atomics_ref(),
+    out :: atomics:atomics_ref(),
     %% How many messages the program has taken.
     taken = 0 :: non_neg_integer(),
     %% Those who wait for room.

@@ -6,7 +6,7 @@
 %%     bare WAY PROGRAM MESSAGES OCTETS MILLISECONDS    messages a second of a port that only writes; ways: batch, each
 %%     echo PROGRAM COUNT                the median round trip to a port that echoes, in microseconds
 %%     ask ENDPOINT COUNT, answer ENDPOINT    the same with REQ and REP
--module(peer).
+-module(bench_peer).
 
 -export([main/0]).
 

@@ -1,0 +1,87 @@
+%% @private
+%% Gathers messages of processes that send often, and passes them to the program many at a time: a packet for each
+%% message would cost a system call each.
+-module(pinnace_sender).
+
+-export([start_link/0, pass/5, sync/0, sync/2]).
+-export([init/1]).
+
+-include("pinnace_port.hrl").
+
+%% A packet is passed on at so many octets.
+-define(BATCH_MAX, 61440).
+
+-spec start_link() -> {ok, pid()}.
+start_link() ->
+    proc_lib:start_link(?MODULE, init, [self()]).
+
+%% Hands messages over, for which there is room in `Room'. They count in `Queue' until they are passed on.
+-spec pass(pos_integer(), atomics:atomics_ref(), atomics:atomics_ref(), iodata(), {pos_integer(), pos_integer()}) -> ok.
+pass(Id, Room, Queue, Encoded, Size) ->
+    ok = atomics:add(Queue, ?QUEUED, 1),
+    try ?MODULE ! {Id, Room, Queue, Encoded, Size} of
+        _ -> ok
+    catch
+        error:badarg -> {error, not_started}
+    end.
+
+%% Waits until what was handed over before is passed on.
+-spec sync() -> ok.
+sync() ->
+    case whereis(?MODULE) of
+        undefined -> ok;
+        Pid ->
+            Monitor = erlang:monitor(process, Pid),
+            sync(self(), Monitor),
+            receive
+                {synced, Monitor} ->
+                    true = demonitor(Monitor, [flush]),
+                    ok;
+                {'DOWN', Monitor, process, _, _} -> ok
+            end
+    end.
+
+%% As `sync/0', without waiting: the process gets `{synced, Reference}'.
+-spec sync(pid(), reference()) -> ok.
+sync(Pid, Reference) ->
+    _ = catch ?MODULE ! {sync, Pid, Reference},
+    ok.
+
+-spec init(pid()) -> no_return().
+init(Parent) ->
+    true = register(?MODULE, self()),
+    process_flag(message_queue_data, off_heap),
+    proc_lib:init_ack(Parent, {ok, self()}),
+    wait().
+
+wait() ->
+    receive
+        {Id, Room, Queue, Encoded, {Octets, Count}} -> gather(Id, Room, Queue, [Encoded], Octets, Count, 1);
+        Other -> other(Other)
+    end.
+
+other({sync, Pid, Reference}) ->
+    Pid ! {synced, Reference},
+    wait();
+other(_Message) ->
+    wait().
+
+%% Takes what waits for the same socket, up to a packet.
+gather(Id, Room, Queue, Batch, Octets, Count, Handed) ->
+    receive
+        {Id, Room, _, Encoded, {More, Messages}} when Octets + More =< ?BATCH_MAX ->
+            gather(Id, Room, Queue, [Batch | Encoded], Octets + More, Count + Messages, Handed + 1);
+        {Other, OtherRoom, OtherQueue, Encoded, {More, Messages}} ->
+            ok = flush(Id, Room, Queue, Batch, Octets, Count, Handed),
+            gather(Other, OtherRoom, OtherQueue, [Encoded], More, Messages, 1);
+        Message ->
+            ok = flush(Id, Room, Queue, Batch, Octets, Count, Handed),
+            other(Message)
+    after 0 ->
+        ok = flush(Id, Room, Queue, Batch, Octets, Count, Handed),
+        wait()
+    end.
+
+flush(Id, Room, Queue, Batch, Octets, Count, Handed) ->
+    _ = pinnace:pass_gathered(Id, Room, Batch, Octets, Count),
+    ok = atomics:sub(Queue, ?QUEUED, Handed).
