@@ -4,8 +4,10 @@
 %%     recv WAY ENDPOINT MILLISECONDS    binds, prints the endpoint, and then messages a second; ways: batch, each, czmq,
 %%                                       nif
 %%     bare WAY PROGRAM MESSAGES OCTETS MILLISECONDS    messages a second of a port that only writes; ways: batch, each
-%%     echo PROGRAM COUNT                the median round trip to a port that echoes, in microseconds
-%%     ask ENDPOINT COUNT, answer ENDPOINT    the same with REQ and REP
+%%     ask ENDPOINT COUNT                the median round trip of a REQ, in microseconds
+%%     answer ENDPOINT                   the REP
+%%     ask_bare PROGRAM FROM TO COUNT    the same over ports that only pass on
+%%     answer_bare PROGRAM FROM TO
 -module(bench_peer).
 
 -export([main/0]).
@@ -22,13 +24,17 @@ run(["bare", Way, Program, Messages, Octets, Milliseconds]) ->
     Port = open_port({spawn_executable, Program}, [{args, ["send", Messages, Octets]}, {packet, 4}, binary]),
     measure(bare(Way, Port), list_to_integer(Milliseconds)),
     port_close(Port);
-run(["echo", Program, Count]) ->
-    Port = open_port({spawn_executable, Program}, [{args, ["echo"]}, {packet, 4}, binary]),
+run(["ask_bare", Program, From, To, Count]) ->
+    Port = open_port({spawn_executable, Program}, [{args, ["pass", From, To]}, {packet, 4}, binary]),
     Trip = fun() ->
         true = port_command(Port, <<"a question">>),
         receive {Port, {data, <<"a question">>}} -> ok end
     end,
     trips(Trip, list_to_integer(Count));
+run(["answer_bare", Program, From, To]) ->
+    Port = open_port({spawn_executable, Program}, [{args, ["pass", From, To]}, {packet, 4}, binary]),
+    bound(To),
+    answer_bare(Port);
 run(["ask", Endpoint, Count]) ->
     start(),
     {ok, Req} = pinnace:socket(req),
@@ -47,6 +53,10 @@ run(["answer", Endpoint]) ->
 
 start() ->
     {ok, _} = application:ensure_all_started(pinnace).
+
+answer_bare(Port) ->
+    receive {Port, {data, Question}} -> true = port_command(Port, Question) end,
+    answer_bare(Port).
 
 answer(Rep) ->
     {ok, [Question]} = pinnace:recv(Rep),

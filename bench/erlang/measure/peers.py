@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 
 from harness import machine, programs, trial
 
@@ -157,7 +158,13 @@ class Peers:
             with self.peer("Erlang", "ask", answerer.line("bound"), count) as asker:
                 return {"rate": int(asker.line("end")), "cpu": []}
 
-    def echoes(self, count):
-        """The same between a node and a port in C."""
-        with self.peer("Erlang", "echo", self.folder / "bare", count) as node:
-            return {"rate": int(node.line("end")), "cpu": []}
+    def bare_trips(self, count):
+        """The same over ports in C that only pass on, with two pipes between them."""
+        with tempfile.TemporaryDirectory() as folder:
+            there, back = (os.path.join(folder, name) for name in ("there", "back"))
+            os.mkfifo(there)
+            os.mkfifo(back)
+            with self.peer("Erlang", "answer_bare", self.folder / "bare", there, back) as answerer:
+                answerer.line("bound")
+                with self.peer("Erlang", "ask_bare", self.folder / "bare", back, there, count) as asker:
+                    return {"rate": int(asker.line("end")), "cpu": []}
