@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pinnace_engine::{Error, Uncancelled};
+use pinnace_settings::Unset;
 
 use crate::arguments::text;
 use crate::error::set_errno;
@@ -35,6 +36,12 @@ impl CallError {
 impl From<Error> for CallError {
     fn from(error: Error) -> CallError {
         CallError::new(error.errno(), error)
+    }
+}
+
+impl From<Unset> for CallError {
+    fn from(error: Unset) -> CallError {
+        CallError::new(libc::EINVAL, error)
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod arguments;
 mod call_error;
+mod certificate_files;
 mod context;
 mod curve;
 mod delivery;
@@ -24,7 +25,6 @@ mod poll;
 mod poller;
 mod proxy;
 mod registry;
-mod settings;
 mod socket;
 mod timers;
 mod utils;

@@ -49,8 +49,8 @@ def methods(path, of, least):
     return found
 
 
-def keys_of(path):
-    return set(re.findall(r'Key\(\s*"(\w+)"', read(path)))
+def keys_of(path, table):
+    return set(re.findall(r'Key\(\s*"(\w+)"', block(read(path), f"\nconst {table}:", "\n];\n")))
 
 
 def missing(names, has):
@@ -61,7 +61,7 @@ def missing(names, has):
 def of_a_side(side, path, source, least):
     """The options of a server or client."""
     names = methods(path, f"{side.title()}Builder", least)
-    keys, options = keys_of(source), f"pinnace_files_{side}_options"
+    keys, options = keys_of(source, f"{side.upper()}_KEYS"), f"pinnace_files_{side}_options"
     cpp = block(OPTIONS_HPP, f"\nclass {side.title()}Options {{", "\n};\n")
     python = block(PYTHON, f"\nclass {side.title()}(Owner):", "\n    ) -> None:")
     parameters = dict(re.findall(r"^        (\w+): ([^\n]*)", python, re.M))
@@ -85,18 +85,18 @@ def of_a_side(side, path, source, least):
 
 
 def of_a_server():
-    of_a_side("server", "crates/files/src/server/builder.rs", "crates/capi/src/files/server.rs", 13)
+    of_a_side("server", "crates/files/src/server/builder.rs", "crates/settings/src/files.rs", 13)
 
 
 def of_a_client():
-    of_a_side("client", "crates/files/src/client/mod.rs", "crates/capi/src/files/client.rs", 8)
+    of_a_side("client", "crates/files/src/client/mod.rs", "crates/settings/src/files.rs", 8)
 
 
 def rules():
     source = block(read("crates/files/src/rules.rs"), "\npub struct Rules {", "\n}\n")
     names = re.findall(r"^    pub (\w+):", source, re.M)
     expect(len(names) >= 7, f"the rules: {names}")
-    keys = keys_of("crates/capi/src/files/rules.rs")
+    keys = keys_of("crates/settings/src/rules.rs", "RULE_KEYS")
     cpp = block(OPTIONS_HPP, "\nclass Rules {", "\n};\n")
     python = block(read("bindings/python/pinnace/_files_rules.py"), "\nclass Rules:", "\n\n\n")
 

@@ -1,137 +1,18 @@
-//! Options of a client, set by name as text, so that new options need no new functions.
+//! Options of a client.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use pinnace_cert::{KeyPair, PublicKey};
-use pinnace_delivery::{Builder, Client};
 use pinnace_engine::Error;
+use pinnace_settings::{DeliveryOptions, KnownPeer};
 
 use super::call_error::{CallError, delivery_call};
 use crate::call_error::given;
 pub(super) use crate::call_error::string;
+use crate::certificate_files::{keys_of, keys_of_file, public_key, public_key_of_file};
 use crate::registry::Registry;
-use crate::settings::{
-    BYTES, DAY_MS, FLAG, Key, Kind, Settings, TIME, TIME_OR_NONE, Value, keys_of, keys_of_file, public_key,
-    public_key_of_file,
-};
 
-pub(super) static OPTIONS: Registry<Mutex<Options>> = Registry::new();
-
-/// The options as set; they serve for any number of clients.
-#[derive(Default)]
-pub(super) struct Options {
-    name: String,
-    topic: String,
-    topics: Vec<String>,
-    /// Those of KEYS.
-    values: Settings,
-    peers: Vec<Peer>,
-    curve: Option<KeyPair>,
-    trusted: Vec<(String, PublicKey)>,
-}
-
-struct Peer {
-    name: String,
-    endpoint: String,
-    topics: Vec<String>,
-}
-
-/// A client being configured. `retry` is collected here because two options set it.
-struct Plan {
-    builder: Builder,
-    retry: (Duration, Duration),
-}
-
-/// All options, one per entry.
-const KEYS: &[Key<Plan>] = &[
-    Key("data_dir", Kind::Path, |plan, value| plan.with(|builder| builder.data_dir(value.path()))),
-    Key("registry", Kind::Text, |plan, value| plan.with(|builder| builder.registry(value.text()))),
-    Key("listen", Kind::Text, |plan, value| plan.with(|builder| builder.listen(value.text()))),
-    Key("advertise", Kind::Text, |plan, value| plan.with(|builder| builder.advertise(value.text()))),
-    Key("metrics", Kind::Text, |plan, value| plan.with(|builder| builder.metrics(value.text()))),
-    Key("lease_ms", Kind::Number { least: 1, most: 30 * DAY_MS }, |plan, value| {
-        plan.with(|builder| builder.lease(value.time()))
-    }),
-    Key("send_only", FLAG, |plan, value| plan.with_some(value, Builder::send_only)),
-    Key("interval_ms", TIME, |plan, value| plan.with(|builder| builder.interval(value.time()))),
-    Key("retry_first_ms", TIME, |plan, value| Plan { retry: (value.time(), plan.retry.1), ..plan }),
-    Key("retry_most_ms", TIME, |plan, value| Plan { retry: (plan.retry.0, value.time()), ..plan }),
-    Key("max_deliveries", Kind::Number { least: 0, most: u32::MAX as u64 }, |plan, value| {
-        plan.with_some(value, |builder| builder.max_deliveries(value.number() as u32))
-    }),
-    Key("dead_letter_expired", FLAG, |plan, value| {
-        plan.with(|builder| builder.dead_letter_expired(value.number() > 0))
-    }),
-    Key("ack_within_ms", TIME_OR_NONE, |plan, value| {
-        plan.with_some(value, |builder| builder.ack_within(value.time()))
-    }),
-    Key("reassign_after_ms", TIME_OR_NONE, |plan, value| {
-        let after = Some(value.time()).filter(|time| !time.is_zero());
-        plan.with(|builder| builder.reassign_after(after))
-    }),
-    Key("durable", FLAG, |plan, value| plan.with(|builder| builder.durable(value.number() > 0))),
-    Key("retain_for_ms", Kind::Number { least: 0, most: 3650 * DAY_MS }, |plan, value| {
-        let time = Some(value.time()).filter(|time| !time.is_zero());
-        plan.with(|builder| builder.retain_for(time))
-    }),
-    Key("retain_bytes", BYTES, |plan, value| {
-        plan.with(|builder| {
-            builder.retain_bytes(Some(value.number()).filter(|bytes| *bytes > 0).unwrap_or(u64::MAX))
-        })
-    }),
-    Key("skip_failing", FLAG, |plan, value| plan.with_some(value, Builder::skip_failing)),
-    Key("skip_damage", FLAG, |plan, value| plan.with_some(value, Builder::skip_damage)),
-    Key("memory_limit", BYTES, |plan, value| plan.with(|builder| builder.memory_limit(value.number()))),
-    Key("deduplicate_for_ms", Kind::TimeOrForever, |plan, value| {
-        plan.with(|builder| builder.deduplicate_for(value.time()))
-    }),
-    Key("linger_ms", TIME_OR_NONE, |plan, value| plan.with(|builder| builder.linger(value.time()))),
-    Key("handler_linger_ms", TIME_OR_NONE, |plan, value| {
-        plan.with(|builder| builder.handler_linger(value.time()))
-    }),
-    Key("disk_limit", BYTES, |plan, value| {
-        plan.with(|builder| {
-            builder.disk_limit(Some(value.number()).filter(|bytes| *bytes > 0).unwrap_or(u64::MAX))
-        })
-    }),
-    Key("max_body", Kind::Number { least: 1, most: u64::MAX }, |plan, value| {
-        plan.with(|builder| builder.max_body(value.number() as usize))
-    }),
-    Key("compress_from", BYTES, |plan, value| {
-        plan.with(|builder| builder.compress_from(value.number() as usize))
-    }),
-];
-
-impl Plan {
-    fn with(self, change: impl FnOnce(Builder) -> Builder) -> Plan {
-        Plan { builder: change(self.builder), ..self }
-    }
-
-    /// As `with`, but 0 leaves the default.
-    fn with_some(self, value: &Value, change: impl FnOnce(Builder) -> Builder) -> Plan {
-        if value.number() == 0 { self } else { self.with(change) }
-    }
-}
-
-impl Options {
-    pub(super) fn builder<'a>(&'a self) -> Builder {
-        let retry = (Duration::from_millis(100), Duration::from_secs(60));
-        let plan = Plan { builder: Client::builder(&self.name, &self.topic), retry };
-        let plan = self.values.apply(KEYS, plan);
-        let mut builder = plan.builder.retry(plan.retry.0, plan.retry.1);
-        let texts = |topics: &'a [String]| topics.iter().map(String::as_str).collect::<Vec<&str>>();
-        builder = builder.topics(&texts(&self.topics));
-        for peer in &self.peers {
-            builder = builder.peer(&peer.name, &peer.endpoint, &texts(&peer.topics));
-        }
-        if let Some(keys) = &self.curve {
-            builder = builder.curve(keys);
-        }
-        self.trusted.iter().fold(builder, |builder, (name, key)| builder.trust(name, key))
-    }
-}
+pub(super) static OPTIONS: Registry<Mutex<DeliveryOptions>> = Registry::new();
 
 pub(super) fn no_options(_: Error) -> CallError {
     CallError::new(libc::EFAULT, "not an options handle, or it was destroyed")
@@ -149,8 +30,7 @@ pub unsafe extern "C" fn pinnace_client_options_new(
     delivery_call(|| {
         // SAFETY: the caller's promise.
         let (name, topic) = unsafe { (string(name, "the name")?, string(topic, "the topic")?) };
-        let (name, topic) = (name.to_owned(), topic.to_owned());
-        Ok(OPTIONS.insert(Mutex::new(Options { name, topic, ..Options::default() })))
+        Ok(OPTIONS.insert(Mutex::new(DeliveryOptions::new(name, topic))))
     })
 }
 
@@ -168,7 +48,7 @@ pub unsafe extern "C" fn pinnace_client_options_set(
         let options = OPTIONS.get(handle).map_err(no_options)?;
         // SAFETY: the caller's promise.
         let (key, value) = unsafe { (given(key, "the option")?, given(value, "the value")?) };
-        options.lock().values.set(KEYS, key, value)?;
+        options.lock().set(key.to_bytes(), value.to_bytes())?;
         Ok(0)
     })
 }
@@ -213,7 +93,7 @@ pub unsafe extern "C" fn pinnace_client_options_peer(
             // SAFETY: the caller's promise.
             known.push(unsafe { string(*topics.add(at), "a topic") }?.to_owned());
         }
-        let peer = Peer { name: name.to_owned(), endpoint: endpoint.to_owned(), topics: known };
+        let peer = KnownPeer { name: name.to_owned(), endpoint: endpoint.to_owned(), topics: known };
         options.lock().peers.push(peer);
         Ok(0)
     })

@@ -4,65 +4,16 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pinnace_cert::{KeyPair, PublicKey};
 use pinnace_crypto::SecretBytes;
-use pinnace_files::client::{Client, ClientBuilder};
+use pinnace_files::client::Client;
+use pinnace_settings::ClientOptions;
 
 use super::owned::{Objects, Owned};
 use crate::call_error::{CallError, given, string, told_call};
-use crate::settings::{
-    DAY_MS, Key, Kind, Settings, TIME, keys_of, keys_of_file, public_key, public_key_of_file,
-};
+use crate::certificate_files::{keys_of, keys_of_file, public_key, public_key_of_file};
 
 static OPTIONS: Objects<Mutex<ClientOptions>> = Objects::new("options of a client");
 static CLIENTS: Objects<Client> = Objects::new("a client");
-
-/// The options as set; they serve for any number of clients.
-struct ClientOptions {
-    endpoint: String,
-    /// Those of KEYS.
-    values: Settings,
-    /// The client's keys, and the server's.
-    curve: Option<(KeyPair, PublicKey)>,
-    /// A user's name and password.
-    password: Option<(String, SecretBytes)>,
-}
-
-/// All options, one per entry.
-const KEYS: &[Key<ClientBuilder>] = &[
-    Key("domain", Kind::Text, |builder, value| builder.domain(value.text())),
-    Key("patience_ms", TIME, |builder, value| builder.patience(value.time())),
-    Key("window_max", Kind::Number { least: 1 << 20, most: u64::MAX }, |builder, value| {
-        builder.window_max(value.number())
-    }),
-    Key("chunk", Kind::Number { least: 1, most: 1 << 20 }, |builder, value| {
-        builder.chunk(value.number() as u32)
-    }),
-    Key("limit_rate", Kind::Number { least: 0, most: u64::MAX }, |builder, value| match value.number() {
-        0 => builder,
-        rate => builder.limit_rate(rate),
-    }),
-    Key("part_age_ms", Kind::Number { least: 0, most: 3650 * DAY_MS }, |builder, value| {
-        builder.part_age(value.time())
-    }),
-    Key("high_water_mark", Kind::Number { least: 0, most: i32::MAX as u64 }, |builder, value| {
-        builder.high_water_mark(value.number() as u32)
-    }),
-];
-
-impl ClientOptions {
-    fn builder(&self) -> ClientBuilder {
-        let mut builder = self.values.apply(KEYS, Client::builder(&self.endpoint));
-        if let Some((own, server)) = &self.curve {
-            builder = builder.curve(own, server);
-        }
-        if let Some((user, password)) = &self.password {
-            // It was checked when it was set.
-            builder = builder.password(user, std::str::from_utf8(password).unwrap_or_default());
-        }
-        builder
-    }
-}
 
 /// The client of a handle.
 pub(super) fn client(handle: *mut c_void) -> Result<Arc<Owned<Client>>, CallError> {
@@ -84,9 +35,8 @@ fn change(handle: *mut c_void, change: impl FnOnce(&mut ClientOptions) -> Result
 pub unsafe extern "C" fn pinnace_files_client_options_new(endpoint: *const c_char) -> *mut c_void {
     told_call(|| {
         // SAFETY: the caller's promise.
-        let endpoint = unsafe { string(endpoint, "the endpoint") }?.to_owned();
-        let options = ClientOptions { endpoint, values: Settings::default(), curve: None, password: None };
-        Ok(OPTIONS.insert(Mutex::new(options)))
+        let endpoint = unsafe { string(endpoint, "the endpoint") }?;
+        Ok(OPTIONS.insert(Mutex::new(ClientOptions::new(endpoint))))
     })
 }
 
@@ -103,7 +53,7 @@ pub unsafe extern "C" fn pinnace_files_client_options_set(
     change(handle, |options| {
         // SAFETY: the caller's promise.
         let (key, value) = unsafe { (given(key, "the option")?, given(value, "the value")?) };
-        options.values.set(KEYS, key, value)
+        Ok(options.set(key.to_bytes(), value.to_bytes())?)
     })
 }
 

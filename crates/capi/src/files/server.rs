@@ -5,17 +5,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use parking_lot::Mutex;
-use pinnace_cert::{KeyPair, PublicKey};
 use pinnace_crypto::SecretBytes;
 use pinnace_files::access::Right;
-use pinnace_files::error::Error as FilesError;
-use pinnace_files::server::{Server, ServerBuilder};
+use pinnace_files::server::Server;
+use pinnace_settings::{Folder, ServerOptions};
 
 use super::owned::Objects;
 use crate::call_error::{CallError, c_text, given, string, told_call};
-use crate::settings::{
-    DAY_MS, Key, Kind, Settings, TIME_OR_NONE, keys_of, keys_of_file, public_key, public_key_of_file,
-};
+use crate::certificate_files::{keys_of, keys_of_file, public_key, public_key_of_file};
 
 static OPTIONS: Objects<Mutex<ServerOptions>> = Objects::new("options of a server");
 static SERVERS: Objects<Running> = Objects::new("a server");
@@ -23,64 +20,6 @@ static SERVERS: Objects<Running> = Objects::new("a server");
 struct Running {
     server: Server,
     endpoints: Vec<CString>,
-}
-
-/// The options as set; they serve for any number of servers.
-#[derive(Default)]
-struct ServerOptions {
-    /// Those of KEYS.
-    values: Settings,
-    folders: Vec<Folder>,
-    endpoints: Vec<String>,
-    curve: Option<KeyPair>,
-    keys: Vec<(String, PublicKey)>,
-    passwords: Vec<(String, SecretBytes)>,
-    grants: Vec<(String, String, Right)>,
-}
-
-struct Folder {
-    alias: String,
-    path: PathBuf,
-    is_writable: bool,
-}
-
-/// All options, one per entry.
-const KEYS: &[Key<ServerBuilder>] = &[
-    Key("domain", Kind::Text, |builder, value| builder.domain(value.text())),
-    Key("workers", Kind::Number { least: 1, most: 1024 }, |builder, value| {
-        builder.workers(value.number() as usize)
-    }),
-    Key("quiet_ms", TIME_OR_NONE, |builder, value| builder.quiet(value.time())),
-    Key("rescan_ms", Kind::Number { least: 10, most: DAY_MS }, |builder, value| builder.rescan(value.time())),
-    Key("part_age_ms", Kind::Number { least: 0, most: 3650 * DAY_MS }, |builder, value| {
-        builder.part_age(value.time())
-    }),
-    Key("high_water_mark", Kind::Number { least: 0, most: i32::MAX as u64 }, |builder, value| {
-        builder.high_water_mark(value.number() as u32)
-    }),
-];
-
-impl ServerOptions {
-    fn builder(&self) -> Result<ServerBuilder, FilesError> {
-        let mut builder = self.values.apply(KEYS, Server::builder());
-        for Folder { alias, path, is_writable } in &self.folders {
-            builder = match is_writable {
-                true => builder.writable_folder(alias, path)?,
-                false => builder.folder(alias, path)?,
-            };
-        }
-        if let Some(keys) = &self.curve {
-            builder = builder.curve(keys);
-        }
-        builder = self.endpoints.iter().fold(builder, |builder, endpoint| builder.bind(endpoint));
-        builder = self.keys.iter().fold(builder, |builder, (name, key)| builder.user_by_key(name, key));
-        for (name, password) in &self.passwords {
-            // It was checked when it was set.
-            builder = builder.user_by_password(name, std::str::from_utf8(password).unwrap_or_default());
-        }
-        let grants = self.grants.iter();
-        Ok(grants.fold(builder, |builder, (user, path, right)| builder.grant(user, path, *right)))
-    }
 }
 
 fn change(handle: *mut c_void, change: impl FnOnce(&mut ServerOptions) -> Result<(), CallError>) -> c_int {
@@ -109,7 +48,7 @@ pub unsafe extern "C" fn pinnace_files_server_options_set(
     change(handle, |options| {
         // SAFETY: the caller's promise.
         let (key, value) = unsafe { (given(key, "the option")?, given(value, "the value")?) };
-        options.values.set(KEYS, key, value)
+        Ok(options.set(key.to_bytes(), value.to_bytes())?)
     })
 }
 
