@@ -45,7 +45,7 @@ def missing(has):
 
 
 def in_c():
-    source = (ROOT / "crates/settings/src/delivery.rs").read_text()
+    source = (ROOT / "crates/interface/src/delivery.rs").read_text()
     header = (ROOT / "crates/capi/include/pinnace_delivery.h").read_text()
     page = (ROOT / "docs/reference/delivery.md").read_text()
     keys = re.findall(r'Key\(\s*"(\w+)"', source)

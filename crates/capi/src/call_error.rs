@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pinnace_engine::{Error, Uncancelled};
-use pinnace_settings::Unset;
+use pinnace_interface::Unset;
 
 use crate::arguments::text;
 use crate::error::set_errno;

@@ -85,18 +85,18 @@ def of_a_side(side, path, source, least):
 
 
 def of_a_server():
-    of_a_side("server", "crates/files/src/server/builder.rs", "crates/settings/src/files.rs", 13)
+    of_a_side("server", "crates/files/src/server/builder.rs", "crates/interface/src/files.rs", 13)
 
 
 def of_a_client():
-    of_a_side("client", "crates/files/src/client/mod.rs", "crates/settings/src/files.rs", 8)
+    of_a_side("client", "crates/files/src/client/mod.rs", "crates/interface/src/files.rs", 8)
 
 
 def rules():
     source = block(read("crates/files/src/rules.rs"), "\npub struct Rules {", "\n}\n")
     names = re.findall(r"^    pub (\w+):", source, re.M)
     expect(len(names) >= 7, f"the rules: {names}")
-    keys = keys_of("crates/settings/src/rules.rs", "RULE_KEYS")
+    keys = keys_of("crates/interface/src/rules.rs", "RULE_KEYS")
     cpp = block(OPTIONS_HPP, "\nclass Rules {", "\n};\n")
     python = block(read("bindings/python/pinnace/_files_rules.py"), "\nclass Rules:", "\n\n\n")
 

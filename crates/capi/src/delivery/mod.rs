@@ -26,6 +26,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use pinnace_delivery::{Client, Error as DeliveryError};
+use pinnace_interface::errno;
 use pinnace_sys::fork;
 use pinnace_sys::signals::Mask;
 
@@ -33,7 +34,7 @@ use crate::call_error::c_text;
 use crate::delivery::options::{OPTIONS, no_options, string};
 use crate::pinnace::{deadline, put_text};
 use crate::registry::Registry;
-use call_error::{CallError, delivery_call, of_registry};
+use call_error::{CallError, delivery_call};
 use closing::{Closed, Core, far};
 use handlers::{Reporting, report};
 
@@ -312,7 +313,7 @@ pub unsafe extern "C" fn pinnace_client_addresses(
 #[unsafe(no_mangle)]
 pub extern "C" fn pinnace_client_registry_error(handle: *mut c_void) -> c_int {
     delivery_call(|| match open(handle)?.client().registry_error() {
-        Some(error) => Err(CallError::new(of_registry(&error), error)),
+        Some(error) => Err(CallError::new(errno::of_registry(&error), error)),
         None => Ok(0),
     })
 }

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use parking_lot::Mutex;
 use pinnace_engine::Error;
-use pinnace_settings::{DeliveryOptions, KnownPeer};
+use pinnace_interface::{DeliveryOptions, KnownPeer};
 
 use super::call_error::{CallError, delivery_call};
 use crate::call_error::given;

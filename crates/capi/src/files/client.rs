@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pinnace_crypto::SecretBytes;
 use pinnace_files::client::Client;
-use pinnace_settings::ClientOptions;
+use pinnace_interface::ClientOptions;
 
 use super::owned::{Objects, Owned};
 use crate::call_error::{CallError, given, string, told_call};

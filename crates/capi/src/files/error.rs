@@ -1,42 +1,15 @@
 //! Errors of file transfer as C sees them.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_char;
 
-use pinnace_files::error::{Code, Error as FilesError};
+use pinnace_files::error::Error as FilesError;
+use pinnace_interface::errno;
 
 use crate::call_error::{CallError, last_text};
 
-/// The errno for a file's error; each code has its own.
-pub(super) fn errno_of(code: Code) -> c_int {
-    match code {
-        Code::NotFound => libc::ENOENT,
-        Code::Denied => libc::EACCES,
-        Code::InUse => libc::EBUSY,
-        Code::NotPlain => libc::ELOOP,
-        Code::Changed => libc::ESTALE,
-        Code::NoRoom => libc::ENOSPC,
-        Code::Disk => libc::EIO,
-        Code::Limit => libc::E2BIG,
-        Code::Invalid => libc::EINVAL,
-        Code::Corrupt => libc::EBADMSG,
-        Code::Unknown => libc::EREMOTEIO,
-    }
-}
-
 impl From<&FilesError> for CallError {
     fn from(error: &FilesError) -> CallError {
-        let number = match error {
-            FilesError::File { error, .. } => errno_of(error.code),
-            FilesError::NoServer(_) => libc::EHOSTUNREACH,
-            FilesError::Refused(_) => libc::EACCES,
-            FilesError::Protocol(_) => libc::EPROTO,
-            FilesError::Socket(error) => error.errno(),
-            FilesError::Users | FilesError::Access(_) => libc::EINVAL,
-            FilesError::Cancelled => libc::ECANCELED,
-            // Of a later version of the crate.
-            _ => libc::EREMOTEIO,
-        };
-        CallError::new(number, error)
+        CallError::new(errno::of_files(error), error)
     }
 }
 

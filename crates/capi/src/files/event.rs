@@ -4,8 +4,8 @@ use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
 use pinnace_files::client::Event;
+use pinnace_interface::errno;
 
-use super::error::errno_of;
 use crate::call_error::{CallError, c_text};
 
 /// pinnace_files_event_t.
@@ -105,7 +105,7 @@ impl EventT {
             Event::Failed { path: failed, error } => EventT {
                 kind: 9,
                 path: path(texts, &failed),
-                error: errno_of(error.code),
+                error: errno::of_code(error.code),
                 text: keep(&mut texts.text, c_text(&error.text)),
                 here: error.here.into(),
                 ..blank

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use parking_lot::Mutex;
 use pinnace_files::rules::{Pattern, Rules};
-use pinnace_settings::TransferRules;
+use pinnace_interface::TransferRules;
 
 use super::owned::Objects;
 use crate::call_error::{CallError, given, string, told_call};

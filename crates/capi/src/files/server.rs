@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use pinnace_crypto::SecretBytes;
 use pinnace_files::access::Right;
 use pinnace_files::server::Server;
-use pinnace_settings::{Folder, ServerOptions};
+use pinnace_interface::{Folder, ServerOptions};
 
 use super::owned::Objects;
 use crate::call_error::{CallError, c_text, given, string, told_call};

@@ -11,10 +11,10 @@ use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 use pinnace_files::client::{Client, Event, Report, Transfer};
+use pinnace_interface::errno;
 use pinnace_sys::wake::WakeFd;
 
 use super::client::client;
-use super::error::errno_of;
 use super::event::{EventT, EventTexts};
 use super::owned::Objects;
 use super::rules::rules_of;
@@ -88,7 +88,7 @@ impl Outcome {
             Event::Ended(Report { files, bytes, failed, .. }) => {
                 let failed = failed.iter().map(|(path, error)| Failure {
                     path: c_text(path),
-                    number: errno_of(error.code),
+                    number: errno::of_code(error.code),
                     text: c_text(&error.text),
                     here: error.here,
                 });
