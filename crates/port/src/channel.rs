@@ -7,6 +7,7 @@ use pinnace_engine::{Error, Frame, Label, Outgoing, POLLIN, POLLOUT, Socket, Soc
 
 use rustix::io::Errno;
 
+use crate::credit::Credit;
 use crate::pipes::Output;
 use crate::wire::{
     BATCH_MAX, MORE_OCTET, Malformed, Messages, PART_MAX, ProgramPacket, begin_delivery, end_packet,
@@ -38,20 +39,6 @@ impl Envelope {
     }
 }
 
-/// What the client has granted and was not used.
-#[derive(Debug, Clone, Copy, Default)]
-struct Credit {
-    messages: u64,
-    /// The last message may take more octets than are left.
-    octets: i64,
-}
-
-impl Credit {
-    fn is_left(self) -> bool {
-        self.messages > 0 && self.octets > 0
-    }
-}
-
 /// Messages that the socket has not taken yet.
 struct Waiting {
     octets: Vec<u8>,
@@ -80,7 +67,7 @@ pub struct Channel {
     pub socket: Socket,
     pub context: u32,
     envelope: Envelope,
-    credit: Credit,
+    pub credit: Credit,
     waiting: VecDeque<Waiting>,
     /// The octets that the client has sent and that were not taken.
     under_way: usize,
@@ -121,11 +108,6 @@ impl Channel {
 
     pub fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
-    }
-
-    pub fn grant(&mut self, messages: u32, octets: u32) {
-        self.credit.messages = self.credit.messages.saturating_add(messages.into());
-        self.credit.octets = self.credit.octets.saturating_add(octets.into());
     }
 
     /// Sends whole messages. Error: they are none, or the client has sent beyond its room.
@@ -282,8 +264,7 @@ impl Channel {
                 Some((content, _)) => content.len(),
                 None => output.buffer.len() - before,
             };
-            self.credit.messages -= 1;
-            self.credit.octets = self.credit.octets.saturating_sub_unsigned(length as u64);
+            self.credit.use_for(length);
             // The next message may be as long.
             if self.large.is_some() || output.buffer.len() - at + length > BATCH_MAX {
                 break;

@@ -5,14 +5,21 @@
 //! | --- | --- |
 //! | `wire` | packets, fields and messages as functions of their arguments |
 //! | `pipes`, `log` | the two pipes; the standard error, for the client's log |
-//! | `channel` | a socket as the client sees it: room, credit, parts |
+//! | `channel` | a socket as the client sees it: room, parts |
+//! | `delivery` | a client of guaranteed delivery, likewise |
+//! | `credit` | what a client has granted |
+//! | `answers` | answers of threads, to operations that may wait |
 //! | `session` | what a client has made, and how it shares the output |
-//! | `operations` | the requests |
+//! | `operations`, `delivery_operations` | the requests |
 //! | `program` | the loop |
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod channel;
+mod credit;
+mod delivery;
+mod delivery_operations;
 mod log;
 mod operations;
 mod pipes;

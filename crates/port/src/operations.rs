@@ -1,19 +1,24 @@
 //! The operations that a client may request, with their arguments and results (docs/port.md).
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pinnace_engine::{Context, Error, KeyPair, OPTIONS, OptionKind, OptionSpec, Socket, SocketType, Stats};
+use pinnace_interface::{Unset, errno};
 use rustix::io::Errno;
 
 use crate::channel::{Channel, WINDOW};
+use crate::delivery_operations;
 use crate::session::Session;
 use crate::wire::{Fields, Malformed, ProgramPacket};
 
 /// Why an operation failed.
-enum Refusal {
+pub enum Refusal {
     Engine(Error),
     Arguments(Malformed),
+    Delivery(pinnace_delivery::Error),
+    Certificate(pinnace_cert::Error),
+    Unset(Unset),
     /// An errno, and what is wrong.
     Other(Errno, &'static str),
 }
@@ -22,7 +27,9 @@ impl Refusal {
     fn errno(&self) -> i32 {
         match self {
             Refusal::Engine(error) => error.errno(),
-            Refusal::Arguments(_) => Errno::INVAL.raw_os_error(),
+            Refusal::Arguments(_) | Refusal::Unset(_) => Errno::INVAL.raw_os_error(),
+            Refusal::Delivery(error) => errno::of_delivery(error),
+            Refusal::Certificate(_) => Errno::BADMSG.raw_os_error(),
             Refusal::Other(errno, _) => errno.raw_os_error(),
         }
     }
@@ -33,6 +40,9 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::Engine(error) => error.fmt(f),
             Refusal::Arguments(error) => error.fmt(f),
+            Refusal::Delivery(error) => error.fmt(f),
+            Refusal::Certificate(error) => error.fmt(f),
+            Refusal::Unset(error) => error.fmt(f),
             Refusal::Other(_, text) => f.write_str(text),
         }
     }
@@ -52,7 +62,7 @@ impl From<Malformed> for Refusal {
 
 type Outcome = Result<(), Refusal>;
 
-/// Carries an operation out, and answers. The answer to a message that is sent with confirmation comes later.
+/// Carries an operation out, and answers. The answers to some come later.
 pub fn handle(
     session: &mut Session,
     id: u32,
@@ -62,15 +72,38 @@ pub fn handle(
     if operation == SEND {
         return send(session, id, arguments);
     }
-    let mut values = Vec::new();
-    match carry_out(session, operation, arguments, &mut values) {
-        Ok(()) => session.output.put(ProgramPacket::Result { id, values: &values }),
+    let outcome = if (DELIVERY_FIRST..DELIVERY_END).contains(&operation) {
+        delivery_operations::handle(session, id, operation, arguments)
+    } else {
+        let mut values = Vec::new();
+        carry_out(session, operation, arguments, &mut values).map(|()| Some(values))
+    };
+    match outcome {
+        Ok(None) => {}
+        Ok(Some(values)) => answer(session, id, Ok(values)),
+        Err(error) => answer(session, id, Err(error)),
+    }
+    Ok(())
+}
+
+/// Operations of guaranteed delivery.
+const DELIVERY_FIRST: u16 = 50;
+const DELIVERY_END: u16 = 70;
+
+/// Answers a request.
+pub fn answer(session: &mut Session, id: u32, outcome: Result<Vec<u8>, Refusal>) {
+    match outcome {
+        Ok(values) => session.output.put(ProgramPacket::Result { id, values: &values }),
         Err(error) => {
             let text = error.to_string();
             session.output.put(ProgramPacket::Failure { id, errno: error.errno(), text: &text });
         }
     }
-    Ok(())
+}
+
+/// From milliseconds; -1: no limit.
+pub fn deadline(ms: i32) -> Option<Instant> {
+    linger(ms).and_then(|time| Instant::now().checked_add(time))
 }
 
 /// Sends one message and confirms it.
@@ -164,7 +197,7 @@ fn new_socket(session: &mut Session, mut of: Fields<'_>, values: &mut Vec<u8>) -
 }
 
 fn add(session: &mut Session, number: u32, socket: Socket, socket_type: SocketType, context: u32) -> Outcome {
-    if session.channels.contains_key(&number) {
+    if session.has_channel(number) {
         let _ = socket.close();
         return Err(Refusal::Other(Errno::EXIST, "the channel is in use"));
     }

@@ -101,6 +101,8 @@ impl Program {
                         let lines = self.log.iter().flat_map(Log::take).collect::<Vec<String>>();
                         self.session.tell(&lines);
                     }
+                    Source::Answers => self.session.take_answers(),
+                    Source::Delivery(number) => self.session.pass_on(number),
                     Source::Channel(number) => self.session.serve(number, events),
                 }
             }

@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pinnace_delivery::Client;
 use pinnace_engine::{Context, Error, POLLIN, POLLOUT, PollTarget, Poller};
 use rustix::io::Errno;
 
+use crate::answers::{Answer, Answers, Desk};
 use crate::channel::{Channel, Delivered, Taken, WINDOW};
-use crate::operations;
+use crate::delivery::DeliveryChannel;
+use crate::operations::{self, Refusal};
 use crate::pipes::Output;
 use crate::program::Failure;
 use crate::wire::{ClientPacket, Malformed, Messages, ProgramPacket};
@@ -29,7 +33,9 @@ pub enum Source {
     Input,
     Output,
     Log,
+    Answers,
     Channel(u32),
+    Delivery(u32),
 }
 
 pub struct Session {
@@ -40,6 +46,8 @@ pub struct Session {
     output_is_polled: bool,
     pub contexts: HashMap<u32, Context>,
     pub channels: HashMap<u32, Channel>,
+    pub deliveries: HashMap<u32, DeliveryChannel>,
+    answers: Answers,
     /// What the poller waits for, for each channel that it has.
     polled: HashMap<u32, i16>,
     /// Channels that took messages since room was told.
@@ -54,7 +62,9 @@ pub struct Session {
 impl Session {
     pub fn new(input: RawFd, output: OwnedFd) -> Result<Session, Failure> {
         let poller = Poller::new()?;
+        let answers = Answers::new()?;
         poller.add(PollTarget::Fd(input), POLLIN, Source::Input)?;
+        poller.add(PollTarget::Fd(answers.descriptor()), POLLIN, Source::Answers)?;
         Ok(Session {
             poller,
             input,
@@ -62,6 +72,8 @@ impl Session {
             output_is_polled: false,
             contexts: HashMap::new(),
             channels: HashMap::new(),
+            deliveries: HashMap::new(),
+            answers,
             polled: HashMap::new(),
             took: BTreeSet::new(),
             tell_at: None,
@@ -130,8 +142,11 @@ impl Session {
             }
             ClientPacket::Credit { channel: number, messages, octets } => {
                 if let Some(channel) = self.channels.get_mut(&number) {
-                    channel.grant(messages, octets);
+                    channel.credit.grant(messages, octets);
                     self.deliver(number);
+                } else if let Some(channel) = self.deliveries.get_mut(&number) {
+                    channel.credit.grant(messages, octets);
+                    self.pass_on(number);
                 }
             }
             ClientPacket::Ping { number } => self.output.put(ProgramPacket::Pong { number }),
@@ -211,11 +226,73 @@ impl Session {
         self.poll(number);
     }
 
+    pub fn has_channel(&self, number: u32) -> bool {
+        self.channels.contains_key(&number) || self.deliveries.contains_key(&number)
+    }
+
+    pub fn desk(&self) -> &Desk {
+        &self.answers.desk
+    }
+
+    /// Takes what threads have done.
+    pub fn take_answers(&mut self) {
+        for answer in self.answers.take() {
+            match answer {
+                Answer::Done { id, outcome } => operations::answer(self, id, outcome),
+                Answer::Started { id, channel, outcome } => {
+                    let outcome = outcome.and_then(|client| self.add_delivery(channel, client));
+                    operations::answer(self, id, outcome);
+                }
+            }
+        }
+    }
+
+    /// Returns the client's endpoint.
+    fn add_delivery(&mut self, number: u32, client: Arc<Client>) -> Result<Vec<u8>, Refusal> {
+        if self.has_channel(number) {
+            return Err(Refusal::Other(Errno::EXIST, "the channel is in use"));
+        }
+        let endpoint = client.endpoint().as_bytes().to_vec();
+        let channel = DeliveryChannel::new(client, &self.answers.desk)?;
+        self.poller.add(PollTarget::Fd(channel.descriptor()?), 0, Source::Delivery(number))?;
+        self.deliveries.insert(number, channel);
+        Ok(endpoint)
+    }
+
+    /// Delivers a packet of a client of guaranteed delivery.
+    pub fn pass_on(&mut self, number: u32) {
+        let Some(channel) = self.deliveries.get_mut(&number) else { return };
+        channel.is_held = false;
+        if channel.credit.is_left() {
+            channel.is_held = self.output.waiting() > OUTPUT_MAX;
+            if !channel.is_held {
+                channel.deliver(number, &mut self.output);
+            }
+        }
+        let wanted = i16::from(channel.credit.is_left() && !channel.is_held) * POLLIN;
+        if channel.is_held {
+            self.held.insert(number);
+        }
+        if let Ok(descriptor) = channel.descriptor() {
+            let _ = self.poller.modify(PollTarget::Fd(descriptor), wanted);
+        }
+    }
+
+    /// Takes a client of guaranteed delivery away. What it has delivered and was not settled has failed.
+    pub fn end_delivery(&mut self, number: u32) {
+        let Some(channel) = self.deliveries.remove(&number) else { return };
+        self.held.remove(&number);
+        if let Ok(descriptor) = channel.descriptor() {
+            let _ = self.poller.remove(PollTarget::Fd(descriptor));
+        }
+    }
+
     /// After all that is ready was served.
     pub fn work(&mut self) {
         if !self.output.is_full() {
             for number in std::mem::take(&mut self.held) {
                 self.deliver(number);
+                self.pass_on(number);
             }
         }
         self.close_late();
@@ -304,6 +381,11 @@ impl Session {
         let Some(deadline) = Instant::now().checked_add(linger) else { return };
         let _ = self.poller.remove(PollTarget::Fd(self.input));
         let left = || deadline.saturating_duration_since(Instant::now());
+        // Messages of guaranteed delivery are on the disk. What was delivered and not settled comes again.
+        let clients: Vec<Arc<Client>> = self.deliveries.drain().map(|(_, channel)| channel.client).collect();
+        for client in clients {
+            let _ = client.close(Some(deadline));
+        }
         let numbers: Vec<u32> = self.channels.keys().copied().collect();
         for number in numbers {
             self.close(number, Some(left()));

@@ -100,6 +100,10 @@ impl<'a> Fields<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Malformed::Text)
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// All that is left.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)

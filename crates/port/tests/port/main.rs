@@ -2,5 +2,6 @@
 
 mod client;
 mod credit;
+mod delivery;
 mod protocol;
 mod sockets;

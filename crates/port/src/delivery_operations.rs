@@ -1,0 +1,100 @@
+//! The operations of guaranteed delivery.
+
+use std::sync::Arc;
+
+use pinnace_delivery::{Client, Error};
+use rustix::io::Errno;
+
+use crate::delivery;
+use crate::operations::{Refusal, deadline};
+use crate::session::Session;
+use crate::wire::Fields;
+
+const START: u16 = 50;
+const SEND: u16 = 51;
+const SETTLE: u16 = 52;
+const SUBSCRIBE: u16 = 53;
+const UNSUBSCRIBE: u16 = 54;
+const PENDING: u16 = 55;
+const STATISTICS: u16 = 56;
+const DRAIN: u16 = 57;
+const CLOSE: u16 = 58;
+const WAIT_LISTENERS: u16 = 59;
+const WAIT_PENDING: u16 = 60;
+
+/// Carries an operation out. None: the answer comes later.
+pub fn handle(
+    session: &mut Session,
+    id: u32,
+    operation: u16,
+    mut of: Fields<'_>,
+) -> Result<Option<Vec<u8>>, Refusal> {
+    let number = of.u32()?;
+    match operation {
+        START => {
+            if session.has_channel(number) {
+                return Err(Refusal::Other(Errno::EXIST, "the channel is in use"));
+            }
+            delivery::begin(id, number, of, session.desk()).map(|()| None)
+        }
+        SEND => {
+            channel_of(session, number)?.send(id, of.rest());
+            Ok(None)
+        }
+        SETTLE => channel_of(session, number)?.settle(of).map(|()| Some(Vec::new())),
+        PENDING => {
+            of.end()?;
+            Ok(Some(channel_of(session, number)?.client.pending().to_be_bytes().to_vec()))
+        }
+        STATISTICS => {
+            of.end()?;
+            Ok(Some(channel_of(session, number)?.client.statistics().to_json().into_bytes()))
+        }
+        _ => {
+            let client = channel_of(session, number)?.client.clone();
+            let call = waiting(&client, operation, of)?;
+            if operation == CLOSE {
+                session.end_delivery(number);
+            }
+            session.desk().run(id, move || call().map(|()| Vec::new()).map_err(Refusal::Delivery))?;
+            Ok(None)
+        }
+    }
+}
+
+fn channel_of(session: &mut Session, number: u32) -> Result<&mut delivery::DeliveryChannel, Refusal> {
+    session.deliveries.get_mut(&number).ok_or(Refusal::Delivery(Error::Closed))
+}
+
+type Call = Box<dyn FnOnce() -> Result<(), Error> + Send>;
+
+/// A call that may wait.
+fn waiting(client: &Arc<Client>, operation: u16, mut of: Fields<'_>) -> Result<Call, Refusal> {
+    let client = client.clone();
+    let call: Call = match operation {
+        SUBSCRIBE | UNSUBSCRIBE => {
+            let topic = of.text()?.to_owned();
+            let listens = operation == SUBSCRIBE;
+            Box::new(move || if listens { client.subscribe(&topic) } else { client.unsubscribe(&topic) })
+        }
+        DRAIN => {
+            let until = deadline(of.i32()?);
+            Box::new(move || client.drain(until))
+        }
+        CLOSE => {
+            let until = deadline(of.i32()?);
+            Box::new(move || client.close(until))
+        }
+        WAIT_LISTENERS => {
+            let (topic, count, until) = (of.text()?.to_owned(), of.u32()? as usize, deadline(of.i32()?));
+            Box::new(move || client.wait_listeners(&topic, count, until))
+        }
+        WAIT_PENDING => {
+            let (most, until) = (of.u64()?, deadline(of.i32()?));
+            Box::new(move || client.wait_pending(most, until))
+        }
+        _ => return Err(Refusal::Other(Errno::NOSYS, "unknown operation")),
+    };
+    of.end()?;
+    Ok(call)
+}

@@ -1,0 +1,173 @@
+//! Guaranteed delivery through the pipes.
+
+use std::path::Path;
+
+use super::client::{Client, bytes, frame};
+
+const START: u16 = 50;
+const SEND: u16 = 51;
+const SETTLE: u16 = 52;
+const CLOSE: u16 = 58;
+const WAIT_LISTENERS: u16 = 59;
+const WAIT_PENDING: u16 = 60;
+
+/// Starts a client with a store and a registry below a directory.
+fn start(client: &mut Client, channel: u32, place: &Path, name: &str, topic: &str) -> Result<Vec<u8>, u32> {
+    let text = |path: &str| place.join(path).display().to_string();
+    let options = [("data_dir", text(name)), ("registry", format!("dir://{}", text("registry")))];
+    let options: Vec<u8> = options
+        .iter()
+        .flat_map(|(key, value)| [bytes(key.as_bytes()), bytes(value.as_bytes())].concat())
+        .collect();
+    let arguments =
+        [&channel.to_be_bytes()[..], &bytes(name.as_bytes()), &bytes(topic.as_bytes()), &options].concat();
+    client.request(START, &arguments)
+}
+
+/// The arguments of a message to one listener: on the disk, without a time to live, without a deadline.
+fn message(channel: u32, topic: &str, properties: &[u8], body: &[u8]) -> Vec<u8> {
+    let how = [&[0, 0][..], &0_u32.to_be_bytes(), &(-1_i32).to_be_bytes()].concat();
+    [&channel.to_be_bytes()[..], &bytes(topic.as_bytes()), &how, &bytes(properties), body].concat()
+}
+
+/// The frames of the next delivery, which is alone in its packet.
+fn delivery(client: &mut Client, channel: u32) -> Vec<Vec<u8>> {
+    frames(&client.delivered(channel))
+}
+
+fn frames(mut octets: &[u8]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    while !octets.is_empty() {
+        let length = u32::from_be_bytes(octets[..4].try_into().unwrap()) & 0x7fff_ffff;
+        let (content, rest) = octets[4..].split_at(length as usize);
+        found.push(content.to_vec());
+        octets = rest;
+    }
+    found
+}
+
+fn settle(client: &mut Client, channel: u32, about: &[u8], verdict: u8) -> Result<Vec<u8>, u32> {
+    let arguments = [&channel.to_be_bytes()[..], &about[..8], &[verdict], &0_i32.to_be_bytes()].concat();
+    client.request(SETTLE, &arguments)
+}
+
+fn pair(place: &Path) -> Client {
+    let mut client = Client::start();
+    start(&mut client, 1, place, "billing", "orders").expect("billing");
+    start(&mut client, 2, place, "shop", "offers").expect("shop");
+    let arguments =
+        [&2_u32.to_be_bytes()[..], &bytes(b"orders"), &1_u32.to_be_bytes(), &20_000_i32.to_be_bytes()]
+            .concat();
+    client.request(WAIT_LISTENERS, &arguments).expect("it listens");
+    client
+}
+
+/// Waits until nothing is pending.
+fn all_is_handled(client: &mut Client, channel: u32) {
+    let arguments = [&channel.to_be_bytes()[..], &0_u64.to_be_bytes(), &20_000_i32.to_be_bytes()].concat();
+    client.request(WAIT_PENDING, &arguments).expect("nothing is pending");
+}
+
+#[test]
+fn a_message_is_delivered_until_it_is_handled() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    let properties = [&[1][..], &bytes(b"order-1"), &[6], &bytes(b"key"), &bytes(b"\xff\x00")].concat();
+    let sent = client.request(SEND, &message(2, "orders", &properties, b"3 pinnaces"));
+    assert_eq!(sent, Ok(1_u32.to_be_bytes().to_vec()));
+    client.nothing_of(132);
+    client.grant(1, 10, 10_000);
+    let first = delivery(&mut client, 1);
+    assert_eq!(first[0][8..12], 1_u32.to_be_bytes(), "the first delivery");
+    assert_eq!(first[1..], [&b"shop"[..], b"orders", &properties, b"3 pinnaces"]);
+    // It failed, and comes again.
+    settle(&mut client, 1, &first[0], 5).expect("it has failed");
+    let again = delivery(&mut client, 1);
+    assert_eq!((&again[0][8..12], &again[1..]), (&2_u32.to_be_bytes()[..], &first[1..]));
+    assert_eq!(settle(&mut client, 1, &first[0], 0), Err(2), "the token was used");
+    settle(&mut client, 1, &again[0], 0).expect("it is handled");
+    all_is_handled(&mut client, 2);
+    for channel in [1, 2_u32] {
+        let arguments = [channel.to_be_bytes(), 20_000_i32.to_be_bytes()].concat();
+        client.request(CLOSE, &arguments).expect("it is closed");
+    }
+    assert!(client.end().success());
+}
+
+/// What a program that is killed had delivered, and what was sent to it, comes to the next one.
+#[test]
+fn a_killed_program_loses_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    let ids: Vec<u32> = (0..100_u32)
+        .map(|number| client.ask(SEND, &message(2, "orders", &[], &number.to_be_bytes())))
+        .collect();
+    for id in ids {
+        client.answer(id).expect("it is on the disk");
+    }
+    client.grant(1, 10, 10_000);
+    let mut handled = Vec::new();
+    let first = delivery(&mut client, 1);
+    settle(&mut client, 1, &first[0], 0).expect("it is handled");
+    handled.push(first[4].clone());
+    client.process.kill().unwrap();
+    drop(client);
+    let mut client = pair(place.path());
+    client.grant(1, 1000, 1_000_000);
+    while handled.len() < 100 {
+        for found in frames(&client.delivered(1)).chunks(5) {
+            settle(&mut client, 1, &found[0], 0).expect("it is handled");
+            // The first one may come again: its acknowledgement may not have reached the disk.
+            if !handled.contains(&found[4]) {
+                handled.push(found[4].clone());
+            }
+        }
+    }
+    all_is_handled(&mut client, 2);
+    let all: Vec<Vec<u8>> = (0..100_u32).map(|number| number.to_be_bytes().to_vec()).collect();
+    assert_eq!(handled, all);
+    assert!(client.end().success());
+}
+
+#[test]
+fn large_bodies_travel_in_parts() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    let body: Vec<u8> = (0..900_000_u32).map(|at| (at * 7) as u8).collect();
+    for _ in 0..3 {
+        client.request(SEND, &message(2, "orders", &[], &body)).expect("it is on the disk");
+    }
+    client.grant(1, 1, 1);
+    let alone = delivery(&mut client, 1);
+    assert!(alone[4] == body);
+    client.nothing_of(132);
+    client.grant(1, 100, 100_000_000);
+    for _ in 0..2 {
+        let found = delivery(&mut client, 1);
+        assert!(found[4] == body);
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    assert_eq!(start(&mut client, 2, place.path(), "other", "orders"), Err(17), "EEXIST, the channel");
+    assert_eq!(start(&mut client, 3, place.path(), "shop", "orders"), Err(17), "EEXIST, the name");
+    assert_eq!(start(&mut client, 3, place.path(), "", "orders"), Err(22));
+    let unknown =
+        [&3_u32.to_be_bytes()[..], &bytes(b"x"), &bytes(b"y"), &bytes(b"nonsense"), &bytes(b"1")].concat();
+    assert_eq!(client.request(START, &unknown), Err(22));
+    assert_eq!(client.request(SEND, &message(9, "orders", &[], b"")), Err(125), "ECANCELED");
+    assert_eq!(client.request(SEND, &message(2, &"t".repeat(256), &[], b"")), Err(22));
+    assert_eq!(client.request(SEND, &message(2, "orders", &[99, 0, 0, 0, 0], b"")), Err(22));
+    assert_eq!(settle(&mut client, 1, &[0; 8], 0), Err(2));
+    assert_eq!(settle(&mut client, 1, &[0; 8], 77), Err(22));
+    assert_eq!(client.request(10, &[0, 0, 0, 1, 0, 0, 0, 1, 8]), Err(2), "no context");
+    client.context();
+    assert_eq!(client.request(10, &[0, 0, 0, 1, 0, 0, 0, 1, 8]), Err(17), "the channel is a client's");
+    // The client that is there works.
+    client.grant(1, 10, 1000);
+    client.request(SEND, &message(2, "orders", &[], &frame(b"x", false))).expect("it is on the disk");
+    delivery(&mut client, 1);
+}
