@@ -22,7 +22,8 @@ sockets_test_() ->
              fun unsent_messages_are_told/0, fun active_true/0, fun active_once/0, fun active_count/0, fun batches/0,
              fun switching_loses_nothing/0, fun a_full_mailbox_holds_back/0, fun small_frames_are_copied/0,
              fun options/0, fun wrong_arguments/0, fun endpoints/0, fun owners/0, fun a_new_owner/0,
-             fun monitors/0, fun statistics_are_maps/0, fun curve/0, fun closed_sockets/0, fun reasons_in_words/0],
+             fun monitors/0, fun statistics_are_maps/0, fun curve/0, fun closed_sockets/0, fun reasons_in_words/0,
+             fun the_release/0],
     {foreach, fun start/0, fun stop/1, [{timeout, 60, Test} || Test <- Tests]}.
 
 pair() ->
@@ -415,6 +416,10 @@ reasons_in_words() ->
     ?assertEqual("invalid argument", pinnace:format_error(Reason)),
     [?assert(io_lib:printable_list(pinnace:format_error(Each)))
      || Each <- [closed, efsm, port_crashed, {errno, 5}, {port_exit, 3}, {port_not_started, "/x", enoent}, eaddrinuse]].
+
+the_release() ->
+    {ok, Release} = pinnace:version(),
+    ?assertMatch({match, _}, re:run(Release, "^[0-9]+\\.[0-9]+\\.[0-9]+$")).
 
 not_started_test() ->
     ?assertEqual({error, not_started}, pinnace:socket(pull)),
