@@ -34,3 +34,5 @@
 -define(SPECS, pinnace_specs).
 %% Contexts, and the options that were set: {Context, [{Option, Value}]}.
 -define(CONTEXTS, pinnace_contexts).
+%% The contexts of `czmq': {Pid, Table of its sockets}.
+-define(CZMQ_CONTEXTS, czmq_contexts).
