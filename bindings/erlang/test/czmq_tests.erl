@@ -324,19 +324,19 @@ strings_with_a_timeout(Context) ->
 %% Several processes receive frames: none is lost, and none comes twice.
 receivers_of_frames(Context) ->
     {Pull, Push} = pair(Context, pull, push),
-    Count = 500,
+    Count = 100,
     Self = self(),
     Pids = [spawn_link(fun() -> Self ! {self(), collect(Pull, [])} end) || _ <- lists:seq(1, 4)],
-    Frame = fun(Number, Part) -> <<Number:16, Part>> end,
+    Frame = fun(Number, Part) -> [Number, Part] end,
     [ok = czmq:zsocket_send_all(Push, [Frame(Number, Part) || Part <- [1, 2, 3]]) || Number <- lists:seq(1, Count)],
     [ok = czmq:zstr_send(Push, "end") || _ <- Pids],
     Got = lists:append([receive {Pid, Frames} -> Frames after ?PATIENCE_MS -> error(late) end || Pid <- Pids]),
     ?assertEqual([Frame(Number, Part) || Number <- lists:seq(1, Count), Part <- [1, 2, 3]], lists:sort(Got)).
 
 collect(Pull, Got) ->
-    case until(fun() -> czmq:zframe_recv_nowait(Pull) end) of
-        {ok, {<<"end">>, false}} -> Got;
-        {ok, {Frame, _}} -> collect(Pull, [Frame | Got])
+    case string_of(Pull) of
+        {ok, "end"} -> Got;
+        {ok, Frame} -> collect(Pull, [Frame | Got])
     end.
 
 destroyed_things(Context) ->
