@@ -136,6 +136,7 @@ handle_call(new_auth, _From, #state{auths = Auths} = State) ->
     case czmq_zauth:start(self()) of
         {ok, Pid} ->
             {Index, Next} = next_index(State),
+            _ = monitor(process, Pid),
             {reply, {ok, {self(), Index}}, Next#state{auths = Auths#{Index => Pid}}};
         Error ->
             {reply, Error, State}
@@ -169,8 +170,14 @@ handle_cast(_Request, State) ->
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
 handle_info({'DOWN', Monitor, process, _, Reason}, #state{monitor = Monitor} = State) ->
     {stop, {shutdown, {port_exit, Reason}}, State};
+handle_info({'DOWN', _, process, Pid, Reason}, #state{auths = Auths} = State) ->
+    %% A handler that fails: without it, the sockets would admit every peer.
+    case lists:member(Pid, maps:values(Auths)) of
+        true -> {stop, {shutdown, {zauth, Reason}}, State};
+        false -> {noreply, State}
+    end;
 handle_info({pinnace_unsent, _Socket, Count, Reason}, State) ->
-    ?LOG_WARNING("czmq: ~b messages were not sent: ~ts", [Count, pinnace:format_error(Reason)]),
+    ?LOG_WARNING("pinnace: ~b messages were not sent: ~ts", [Count, pinnace:format_error(Reason)]),
     {noreply, State};
 handle_info(_Message, State) ->
     {noreply, State}.

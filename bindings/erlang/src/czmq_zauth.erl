@@ -10,7 +10,8 @@
 -export([start/1, call/2, stop/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--define(ENDPOINT, "inproc://zeromq.zap.01").
+-include("pinnace_port.hrl").
+
 -define(ALL_DOMAINS, <<"*">>).
 
 -type request() :: {allow | deny, Address :: binary()} | {plain, Domain :: binary(), file:name_all()}
@@ -51,7 +52,7 @@ stop(Pid) ->
 init(Context) ->
     case pinnace:socket(rep, [{linger, 0}, {active, true}]) of
         {ok, Socket} ->
-            case pinnace:bind(Socket, ?ENDPOINT) of
+            case pinnace:bind(Socket, ?ZAP_ENDPOINT) of
                 {ok, _} -> {ok, #state{context = monitor(process, Context), socket = Socket}};
                 {error, Reason} -> {stop, {shutdown, Reason}}
             end;

@@ -51,4 +51,4 @@ is_known(Directory, Key) ->
     end.
 
 is_public(Name) ->
-    string:find(Name, "_secret", trailing) =/= "_secret".
+    not lists:suffix("_secret", Name).

@@ -23,6 +23,9 @@
                 {xpub, 9}, {xsub, 10}, {stream, 11}, {server, 12}, {client, 13}, {radio, 14}, {dish, 15}, {gather, 16},
                 {scatter, 17}, {dgram, 18}, {peer, 19}, {channel, 20}]).
 
+%% Where the handler is bound that admits peers (RFC 27).
+-define(ZAP_ENDPOINT, "inproc://zeromq.zap.01").
+
 %% The table of sockets, for those who send: {Id, Port, Room}. `Room' is an array of atomics.
 -define(SOCKETS, pinnace_sockets).
 %% The octets that may be sent, and the messages that were.

@@ -15,7 +15,8 @@ stop(Context) ->
 
 zauth_test_() ->
     Tests = [fun addresses/1, fun passwords/1, fun keys/1, fun certificates/1, fun certificates_of_other_programs/1,
-             fun one_handler/1, fun the_handler_ends_with_its_context/1],
+             fun one_handler/1, fun the_handler_ends_with_its_context/1,
+             fun nobody_is_admitted_without_the_handler/1, fun the_handler_is_back_before_the_sockets/1],
     {foreach, fun start/0, fun stop/1,
      [fun(Context) -> {timeout, 60, {name(Test), fun() -> Test(Context) end}} end || Test <- Tests]}.
 
@@ -229,3 +230,58 @@ the_handler_ends_with_its_context(Context) ->
     ok = czmq:terminate(Other),
     New = fun() -> case czmq:zauth_new(Context) of {error, new_failed} -> error; Made -> Made end end,
     ?assertMatch({ok, _}, until(New)).
+
+%% A handler that fails ends its context, because the sockets would admit every peer.
+nobody_is_admitted_without_the_handler(_Context) ->
+    {ok, Other} = czmq:start(),
+    {ok, {_, Index}} = czmq:zauth_new(Other),
+    {ok, Handler} = czmq_context:call(Other, {auth, Index}),
+    Monitor = monitor(process, Other),
+    exit(Handler, kill),
+    ?assertEqual({shutdown, {zauth, killed}},
+                 receive {'DOWN', Monitor, process, Other, Reason} -> Reason after ?PATIENCE_MS -> late end).
+
+%% The program dies, and another one makes all again. A stranger that connects meanwhile is not admitted.
+the_handler_is_back_before_the_sockets(Context) ->
+    ok = logger:set_primary_config(level, none),
+    {ok, Own} = czmq:zcert_new(Context),
+    {ok, Server} = czmq:zsocket_new(Context, pull),
+    ok = czmq:zcert_apply(Own, Server),
+    ok = czmq:zsocket_set_curve_server(Server, true),
+    {ok, Port} = czmq:zsocket_bind(Server, "tcp://127.0.0.1:*"),
+    {ok, Key} = czmq:zcert_public_txt(Own),
+    {Friend, Stranger} = {client(Context, Key), client(Context, Key)},
+    %% They take a while to be made.
+    _ = [{ok, _} = czmq:zsocket_new(Context, pull) || _ <- lists:seq(1, 500)],
+    {ok, Auth} = czmq:zauth_new(Context),
+    with_directory(fun(Directory) ->
+        {Cert, Client} = Friend,
+        ok = czmq:zcert_save_public(Cert, filename:join(Directory, "friend")),
+        ok = czmq:zauth_configure_curve(Auth, "*", Directory),
+        [ok = czmq:zsocket_connect(Socket, "tcp://127.0.0.1:" ++ integer_to_list(Port))
+         || {_, Socket} <- [Friend, Stranger]],
+        ok = czmq:zstr_send(Client, "friend"),
+        ?assertEqual({ok, "friend"}, string_of(Server)),
+        {_Port, OsPid} = element(2, sys:get_state(pinnace_port)),
+        "" = os:cmd("kill -KILL " ++ integer_to_list(OsPid)),
+        _ = sent(fun() -> czmq:zstr_send(element(2, Stranger), "stranger") end, OsPid),
+        ok = czmq:zstr_send(Client, "friend"),
+        ?assertEqual({ok, "friend"}, string_of(Server))
+    end),
+    ok = logger:set_primary_config(level, notice).
+
+client(Context, ServerKey) ->
+    {ok, Cert} = czmq:zcert_new(Context),
+    {ok, Socket} = czmq:zsocket_new(Context, push),
+    ok = czmq:zcert_apply(Cert, Socket),
+    ok = czmq:zsocket_set_curve_serverkey(Socket, ServerKey),
+    {Cert, Socket}.
+
+%% Sends when there is another program.
+sent(Send, OsPid) ->
+    until(fun() ->
+        case element(2, sys:get_state(pinnace_port)) of
+            {_, OsPid} -> error;
+            _ -> Send()
+        end
+    end).
