@@ -7,7 +7,7 @@
 -export([bind/2, connect/2, unbind/2, disconnect/2]).
 -export([send/2, send/3, send_many/2, recv/1, recv/2]).
 -export([setopts/2, getopts/2, subscribe/2, unsubscribe/2, join/2, leave/2]).
--export([statistics/1, monitor/1, monitor/2, key_pair/0, format_error/1]).
+-export([statistics/1, monitor/1, monitor/2, key_pair/0, version/0, format_error/1]).
 
 -compile({no_auto_import, [monitor/2]}).
 -export([pass_gathered/5]).
@@ -300,6 +300,14 @@ key_pair() ->
     case pinnace_port:request(?KEY_PAIR, []) of
         {ok, <<Public:32/binary, Secret:32/binary>>} -> {ok, {Public, Secret}};
         Error -> Error
+    end.
+
+%% @doc The release of the program, as "1.2.3".
+-spec version() -> {ok, binary()} | {error, reason()}.
+version() ->
+    case pinnace_program:release() of
+        {ok, Release} -> {ok, Release};
+        error -> {error, not_started}
     end.
 
 %% @doc A reason in words.

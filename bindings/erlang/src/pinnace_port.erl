@@ -397,7 +397,12 @@ restore(State) ->
         end, ask(?NEW_CONTEXT, <<Context:32>>, none, Next), Options)
     end, State, Contexts),
     Deadline = erlang:monotonic_time(millisecond) + ?BIND_AGAIN_MS,
-    lists:foldl(fun(Spec, Next) -> make_again(Spec, Deadline, Next) end, Asked, lists:sort(ets:tab2list(?SPECS))).
+    %% The ZAP handler comes first: without it, the others would admit every peer.
+    {Handlers, Others} = lists:partition(fun is_zap_handler/1, lists:sort(ets:tab2list(?SPECS))),
+    lists:foldl(fun(Spec, Next) -> make_again(Spec, Deadline, Next) end, Asked, Handlers ++ Others).
+
+is_zap_handler({_Id, _Context, _Type, _Owner, Steps}) ->
+    lists:member({?BIND, iolist_to_binary(pinnace_wire:bytes(?ZAP_ENDPOINT))}, Steps).
 
 make_again({Id, Of, {monitor, Events}, _Owner, _Steps}, _Deadline, State) ->
     ask(?MONITOR, <<Of:32, Id:32, Events:64>>, {made_again, Id}, State);

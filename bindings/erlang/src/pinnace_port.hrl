@@ -23,6 +23,9 @@
                 {xpub, 9}, {xsub, 10}, {stream, 11}, {server, 12}, {client, 13}, {radio, 14}, {dish, 15}, {gather, 16},
                 {scatter, 17}, {dgram, 18}, {peer, 19}, {channel, 20}]).
 
+%% Where the handler is bound that admits peers (RFC 27).
+-define(ZAP_ENDPOINT, "inproc://zeromq.zap.01").
+
 %% The table of sockets, for those who send: {Id, Port, Room, Queue}. The last two are arrays of atomics, `Room' for as
 %% long as the program lives, and `Queue' for as long as the socket.
 -define(SOCKETS, pinnace_sockets).
@@ -38,3 +41,5 @@
 -define(SPECS, pinnace_specs).
 %% Contexts, and the options that were set: {Context, [{Option, Value}]}.
 -define(CONTEXTS, pinnace_contexts).
+%% The contexts of `czmq': {Pid, Table of its sockets}.
+-define(CZMQ_CONTEXTS, czmq_contexts).

@@ -2,7 +2,7 @@
 %% The program pinnace-port: where it is, how it is started and ended.
 -module(pinnace_program).
 
--export([start/0, kill/1]).
+-export([start/0, kill/1, release/0]).
 
 -include("pinnace_port.hrl").
 
@@ -12,6 +12,7 @@
 -define(HELLO_MS, 5000).
 %% The octets of the port's queue at which senders wait, and at which they go on.
 -define(BUSY, {131072, 1048576}).
+-define(RELEASE, {?MODULE, release}).
 
 -type program() :: {port(), OsPid :: non_neg_integer()}. % 0: it has ended
 -type problem() :: port_missing | port_version | port_protocol | port_silent | {port_exit, term()}
@@ -52,8 +53,9 @@ greet(Port) ->
         undefined -> 0
     end,
     receive
-        {Port, {data, <<129, "pinnace-port", Lowest:16, Highest:16, _/binary>>}}
+        {Port, {data, <<129, "pinnace-port", Lowest:16, Highest:16, Release/binary>>}}
           when Lowest =< ?VERSION, ?VERSION =< Highest ->
+            persistent_term:put(?RELEASE, Release),
             _ = catch port_command(Port, pinnace_wire:hello(?VERSION)),
             {ok, {Port, OsPid}};
         {Port, {data, <<129, "pinnace-port", _/binary>>}} ->
@@ -71,6 +73,14 @@ greet(Port) ->
 give_up(Port, OsPid, Reason) ->
     kill({Port, OsPid}),
     {error, Reason}.
+
+%% The release of the program that was started last.
+-spec release() -> {ok, binary()} | error.
+release() ->
+    case persistent_term:get(?RELEASE, none) of
+        none -> error;
+        Release -> {ok, Release}
+    end.
 
 %% Ends it, even if it is stopped.
 -spec kill(program()) -> ok.

@@ -17,6 +17,7 @@ init([]) ->
     ?SOCKETS = ets:new(?SOCKETS, [named_table, public, {read_concurrency, true}]),
     ?SPECS = ets:new(?SPECS, [named_table, public]),
     ?CONTEXTS = ets:new(?CONTEXTS, [named_table, public]),
+    ?CZMQ_CONTEXTS = ets:new(?CZMQ_CONTEXTS, [named_table, public, {read_concurrency, true}]),
     %% The context of all sockets that name no other.
     true = ets:insert(?CONTEXTS, {1, []}),
     {ok, []}.

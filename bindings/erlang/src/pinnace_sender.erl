@@ -4,7 +4,7 @@
 -module(pinnace_sender).
 
 -export([start_link/0, pass/5, sync/0, sync/2]).
--export([init/1]).
+-export([init/1, wait/0]).
 
 -include("pinnace_port.hrl").
 
@@ -54,6 +54,8 @@ init(Parent) ->
     proc_lib:init_ack(Parent, {ok, self()}),
     wait().
 
+%% Calls from here on are to the code that was loaded last.
+-spec wait() -> no_return().
 wait() ->
     receive
         {Id, Room, Queue, Encoded, {Octets, Count}} -> gather(Id, Room, Queue, [Encoded], Octets, Count, 1);
@@ -62,9 +64,9 @@ wait() ->
 
 other({sync, Pid, Reference}) ->
     Pid ! {synced, Reference},
-    wait();
+    ?MODULE:wait();
 other(_Message) ->
-    wait().
+    ?MODULE:wait().
 
 %% Takes what waits for the same socket, up to a packet.
 gather(Id, Room, Queue, Batch, Octets, Count, Handed) ->
@@ -79,7 +81,7 @@ gather(Id, Room, Queue, Batch, Octets, Count, Handed) ->
             other(Message)
     after 0 ->
         ok = flush(Id, Room, Queue, Batch, Octets, Count, Handed),
-        wait()
+        ?MODULE:wait()
     end.
 
 flush(Id, Room, Queue, Batch, Octets, Count, Handed) ->

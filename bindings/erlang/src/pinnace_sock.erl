@@ -92,10 +92,15 @@ give(#sock{queue = Queue, receivers = Receivers, active = Active} = Sock) ->
             Sock;
         {{value, Message}, Left} ->
             case queue:out(Receivers) of
-                {{value, {From, Timer}}, Others} ->
+                {{value, {{Pid, _} = From, Timer}}, Others} ->
                     cancel(Timer),
-                    gen_server:reply(From, {ok, Message}),
-                    give(used(pinnace_wire:octets(Message), Sock#sock{queue = Left, receivers = Others}));
+                    case is_process_alive(Pid) of
+                        true ->
+                            gen_server:reply(From, {ok, Message}),
+                            give(used(pinnace_wire:octets(Message), Sock#sock{queue = Left, receivers = Others}));
+                        false ->
+                            give(Sock#sock{receivers = Others})
+                    end;
                 {empty, _} when Active =/= false ->
                     _ = tell(Message, Sock),
                     Next = count_down(Sock),
