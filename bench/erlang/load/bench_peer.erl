@@ -76,7 +76,7 @@ send("nif", Endpoint, Message) ->
 send("czmq", Endpoint, Message) ->
     start(),
     {ok, Context} = czmq:start_link(),
-    Push = czmq:zsocket_new(Context, push),
+    {ok, Push} = czmq:zsocket_new(Context, push),
     ok = czmq:zsocket_connect(Push, Endpoint),
     %% An error says that there is no room now.
     for_ever(fun() -> _ = czmq:zsocket_sendmem(Push, Message) end);
@@ -102,7 +102,7 @@ recv("nif", Endpoint, Milliseconds) ->
 recv("czmq", Endpoint, Milliseconds) ->
     start(),
     {ok, Context} = czmq:start_link(),
-    Pull = czmq:zsocket_new(Context, pull),
+    {ok, Pull} = czmq:zsocket_new(Context, pull),
     {ok, Port} = czmq:zsocket_bind(Pull, Endpoint),
     bound(io_lib:format("tcp://127.0.0.1:~b", [Port])),
     {ok, _} = czmq:subscribe_link(Pull, [{target, self()}]),
