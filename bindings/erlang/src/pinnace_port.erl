@@ -121,6 +121,8 @@ handle_call({set, Id, Option}, _From, State) ->
     end);
 handle_call({get, Id, Name}, _From, State) ->
     with_sock(Id, State, fun(Sock) -> {reply, pinnace_sock:get(Name, Sock), State} end);
+handle_call({info, Id}, _From, State) ->
+    with_sock(Id, State, fun(Sock) -> {reply, {ok, info(Sock, State)}, State} end);
 handle_call({owner, Id, Owner}, {Caller, _}, State) ->
     with_sock(Id, State, fun(Sock) -> change_owner(Caller, Owner, Sock, State) end);
 handle_call(_Request, _From, State) ->
@@ -138,6 +140,15 @@ with_sock(Id, #state{socks = Socks} = State, Do) ->
 
 replied({reply, Reply, Sock}, State) -> {reply, Reply, put_sock(Sock, State)};
 replied({wait, Sock}, State) -> {noreply, put_sock(Sock, State)}.
+
+info(#sock{id = Id} = Sock, #state{program = {_, OsPid}}) ->
+    [{_, _, Type, _, Steps}] = ets:lookup(?SPECS, Id),
+    Endpoints = fun(Operation) ->
+        [Endpoint || {Made, <<_:32, Endpoint/binary>>} <- lists:reverse(Steps), Made =:= Operation]
+    end,
+    Name = case Type of {monitor, _} -> monitor; _ -> Type end,
+    (pinnace_sock:info(Sock))#{type => Name, bound => Endpoints(?BIND), connected => Endpoints(?CONNECT),
+                               os_pid => OsPid}.
 
 change_owner(Caller, Owner, #sock{owner = Caller, monitor = Monitor, id = Id} = Sock, State) ->
     true = demonitor(Monitor, [flush]),
@@ -246,7 +257,7 @@ handle_packet(<<135, _Number:64>>, State) ->
 handle_packet(<<136, Id:32, Messages:32, Errno:32>>, State) ->
     unsent(Id, Messages, pinnace_error:reason(Errno), State);
 handle_packet(<<137, Id:32, Errno:32>>, State) ->
-    tell(Id, {pinnace_error, {pinnace_socket, Id}, pinnace_error:reason(Errno)}, State);
+    tell(Id, {pinnace_error, pinnace_registry:handle(Id), pinnace_error:reason(Errno)}, State);
 handle_packet(<<138, Text/binary>>, State) ->
     ?LOG_WARNING("pinnace-port: ~ts", [Text]),
     State;
@@ -255,7 +266,7 @@ handle_packet(<<255, Text/binary>>, State) ->
     State.
 
 unsent(Id, Messages, Reason, State) ->
-    tell(Id, {pinnace_unsent, {pinnace_socket, Id}, Messages, Reason}, State).
+    tell(Id, {pinnace_unsent, pinnace_registry:handle(Id), Messages, Reason}, State).
 
 %% Tells the owner of a socket.
 tell(Id, Message, #state{socks = Socks} = State) ->
@@ -280,7 +291,7 @@ answer({call, From}, Reply, State) ->
     gen_server:reply(From, Reply),
     State;
 answer({made, Id, From}, {ok, Values}, State) ->
-    gen_server:reply(From, {ok, {pinnace_socket, Id}}),
+    gen_server:reply(From, {ok, pinnace_registry:handle(Id)}),
     made(Id, Values, State);
 answer({made, Id, From}, Error, State) ->
     true = ets:delete(?SPECS, Id),

@@ -3,7 +3,7 @@
 -module(pinnace_registry).
 -behaviour(gen_server).
 
--export([start_link/0]).
+-export([start_link/0, handle/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
 -include("pinnace_port.hrl").
@@ -11,6 +11,11 @@
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+%% A socket for its users.
+-spec handle(pos_integer()) -> {pinnace_socket, pos_integer(), pid()}.
+handle(Id) ->
+    ?HANDLE(Id, whereis(?MODULE)).
 
 -spec init([]) -> {ok, []}.
 init([]) ->

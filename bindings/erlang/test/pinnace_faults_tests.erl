@@ -223,19 +223,22 @@ until_error(Left) ->
 code_is_loaded_under_load() ->
     {Pull, Push} = pair("tcp://127.0.0.1:*"),
     Sender = spawn_link(fun() -> load(Push, 1) end),
-    Receive = fun Receive(Number, Last) when Number =< Last ->
-                      {ok, [<<Number:64>>]} = pinnace:recv(Pull, ?PATIENCE_MS),
-                      Receive(Number + 1, Last);
-                  Receive(_, _) -> ok
-              end,
+    %% It receives while code is loaded: a sender that waits for room stays in the old code.
+    Receiver = spawn_link(fun() -> follow(Pull, 1) end),
     [begin
-        %% A sender may be in the old code for a moment.
+        %% A process may be in the old code for a moment.
         [begin until(fun() -> code:soft_purge(Module) end), {module, Module} = code:load_file(Module) end
          || Module <- [pinnace, pinnace_port, pinnace_sock, pinnace_wire, pinnace_error]],
-        ok = Receive(Round * 1000 + 1, Round * 1000 + 1000)
-     end || Round <- lists:seq(0, 9)],
-    unlink(Sender),
-    exit(Sender, kill).
+        Receiver ! {tell, self()},
+        receive {Receiver, Next} -> ?assert(Next > 1) after ?PATIENCE_MS -> error(stuck) end
+     end || _Round <- lists:seq(1, 10)],
+    [begin unlink(Pid), exit(Pid, kill) end || Pid <- [Sender, Receiver]].
+
+%% Each number comes, in order. A process that asks is told the next number.
+follow(Pull, Next) ->
+    {ok, [<<Next:64>>]} = pinnace:recv(Pull, ?PATIENCE_MS),
+    receive {tell, Pid} -> Pid ! {self(), Next + 1} after 0 -> ok end,
+    follow(Pull, Next + 1).
 
 %% Programs that are none.
 wrong_programs_test_() ->
