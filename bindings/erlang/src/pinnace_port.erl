@@ -305,7 +305,11 @@ answer({step, _Id, _Step, From}, Error, State) ->
     gen_server:reply(From, Error),
     State;
 answer({made_again, Id}, {ok, Values}, State) ->
-    made(Id, Values, State);
+    case ets:member(?SPECS, Id) of
+        true -> made(Id, Values, State);
+        %% It was closed since.
+        false -> State
+    end;
 answer({made_again, Id}, {error, Reason}, State) ->
     ?LOG_ERROR("pinnace: a socket could not be made again: ~0p", [Reason]),
     case State#state.socks of
