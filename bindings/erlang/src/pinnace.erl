@@ -149,7 +149,7 @@ send_batches(Id, [{Encoded, Octets, Count} | Batches]) ->
 %% Passes messages to the program, if there is room. `How': whether it waits for room, and whether it may hand the
 %% messages to the process that gathers.
 pass(Id, Encoded, Octets, Count, How) ->
-    case ets:lookup(?SOCKETS, Id) of
+    case found(Id) of
         [{_, Port, Room, Queue}] ->
             case atomics:sub_get(Room, ?ROOM, Octets) > -Octets of
                 true when How =:= direct ->
@@ -161,7 +161,14 @@ pass(Id, Encoded, Octets, Count, How) ->
                     wait(room, Id, Encoded, Octets, Count, How, Room)
             end;
         [] ->
-            {error, closed}
+            {error, closed};
+        not_started ->
+            {error, not_started}
+    end.
+
+found(Id) ->
+    try ets:lookup(?SOCKETS, Id)
+    catch error:badarg -> not_started
     end.
 
 choose(Id, Encoded, Octets, Count, How, Port, Room, Queue) ->
@@ -183,9 +190,9 @@ sync(Queue) ->
     end.
 
 sync_of(Id) ->
-    case ets:lookup(?SOCKETS, Id) of
+    case found(Id) of
         [{_, _, _, Queue}] -> sync(Queue);
-        [] -> ok
+        _ -> ok
     end.
 
 command(Id, Encoded, Octets, Count, How, Port, Room) ->
@@ -219,7 +226,7 @@ wait(What, Id, Encoded, Octets, Count, How, Room) ->
 -spec pass_gathered(pos_integer(), atomics:atomics_ref(), iodata(), pos_integer(), pos_integer()) ->
     ok | {error, reason()}.
 pass_gathered(Id, Room, Batch, Octets, Count) ->
-    case ets:lookup(?SOCKETS, Id) of
+    case found(Id) of
         [{_, Port, Room, _}] -> command(Id, Batch, Octets, Count, direct, Port, Room);
         _ -> pass(Id, Batch, Octets, Count, direct)
     end.
@@ -299,10 +306,15 @@ statistics(Socket) ->
     local(Socket, fun(Id) ->
         ok = sync_of(Id),
         case pinnace_port:request(?STATISTICS, <<Id:32>>) of
-            {ok, Entries} -> {ok, pinnace_wire:entries(Entries)};
+            {ok, Entries} -> entries(Entries);
             Error -> Error
         end
     end).
+
+entries(Entries) ->
+    try {ok, pinnace_wire:entries(Entries)}
+    catch error:function_clause -> {error, port_protocol}
+    end.
 
 %% @doc Has all events of a socket's connections sent to the calling process.
 -spec monitor(socket()) -> {ok, socket()} | {error, reason()}.
@@ -320,6 +332,7 @@ monitor(Socket, Events) ->
 key_pair() ->
     case pinnace_port:request(?KEY_PAIR, []) of
         {ok, <<Public:32/binary, Secret:32/binary>>} -> {ok, {Public, Secret}};
+        {ok, _} -> {error, port_protocol};
         Error -> Error
     end.
 

@@ -13,7 +13,7 @@
 
 %% How often the program is asked whether it lives.
 -define(PING_MS, 5000).
-%% How often it is started within how many seconds, before this process ends.
+%% How often the program may die within how many seconds, before this process ends.
 -define(INTENSITY, {10, 10}).
 %% How long a socket is tried to be bound again, and how often.
 -define(BIND_AGAIN_MS, 2000).
@@ -34,8 +34,8 @@
     socks = #{} :: #{pos_integer() => pinnace_sock:sock()},
     %% By the monitor of the owner.
     owners = #{} :: #{reference() => pos_integer()},
-    %% When the program was started last, in seconds.
-    starts = [] :: [integer()],
+    %% When programs died last, in seconds.
+    deaths = [] :: [integer()],
     pings = 0 :: non_neg_integer(),
     %% Something came from the program since the last ping.
     is_alive = true :: boolean()
@@ -73,7 +73,7 @@ init([]) ->
     case pinnace_program:start() of
         {ok, Program} ->
             _ = erlang:send_after(?PING_MS, self(), ping),
-            State = #state{program = Program, starts = [erlang:monotonic_time(second)]},
+            State = #state{program = Program},
             {ok, restore(ask(?LIST_OPTIONS, [], options, State))};
         {error, Reason} ->
             {stop, Reason}
@@ -103,12 +103,12 @@ handle_call({monitor, Of, Events, Owner}, From, State) ->
     end);
 handle_call({step, Id, Operation, Argument}, From, State) ->
     with_sock(Id, State, fun(_Sock) ->
-        {noreply, ask(Operation, [<<Id:32>> | Argument], {step, Id, {Operation, Argument}, From}, State)}
+        requested(Operation, [<<Id:32>> | Argument], {step, Id, {Operation, Argument}, From}, State)
     end);
 handle_call({close, Id}, From, State) ->
     with_sock(Id, State, fun(Sock) -> {noreply, close(Sock, {call, From}, State)} end);
 handle_call({request, Operation, Arguments}, From, State) ->
-    {noreply, ask(Operation, Arguments, {call, From}, State)};
+    requested(Operation, Arguments, {call, From}, State);
 handle_call({context, Id}, From, State) ->
     true = ets:insert(?CONTEXTS, {Id, []}),
     {noreply, ask(?NEW_CONTEXT, <<Id:32>>, {call, From}, State)};
@@ -127,6 +127,13 @@ handle_call({owner, Id, Owner}, {Caller, _}, State) ->
     with_sock(Id, State, fun(Sock) -> change_owner(Caller, Owner, Sock, State) end);
 handle_call(_Request, _From, State) ->
     {reply, {error, einval}, State}.
+
+%% Asks for what a caller wants. The program ends at a packet that is too large.
+requested(Operation, Arguments, Answer, State) ->
+    case pinnace_wire:fits_request(Arguments) of
+        true -> {noreply, ask(Operation, Arguments, Answer, State)};
+        false -> {reply, {error, emsgsize}, State}
+    end.
 
 %% A number that no socket of this node has had, also before the application was started again.
 new_channel() ->
@@ -276,11 +283,9 @@ tell(Id, Message, #state{socks = Socks} = State) ->
     end,
     State.
 
-answered(Id, Reply, #state{requests = Requests} = State) ->
-    case maps:take(Id, Requests) of
-        {Answer, Left} -> answer(Answer, Reply, State#state{requests = Left});
-        error -> State
-    end.
+answered(Id, Reply, #state{requests = Requests} = State) when is_map_key(Id, Requests) ->
+    {Answer, Left} = maps:take(Id, Requests),
+    answer(Answer, Reply, State#state{requests = Left}).
 
 answer(none, _Reply, State) ->
     State;
@@ -291,8 +296,10 @@ answer({call, From}, Reply, State) ->
     gen_server:reply(From, Reply),
     State;
 answer({made, Id, From}, {ok, Values}, State) ->
+    %% The caller may send at once.
+    Made = made(Id, Values, State),
     gen_server:reply(From, {ok, pinnace_registry:handle(Id)}),
-    made(Id, Values, State);
+    Made;
 answer({made, Id, From}, Error, State) ->
     true = ets:delete(?SPECS, Id),
     gen_server:reply(From, Error),
@@ -327,10 +334,7 @@ answer({again, _Id, _Step, _Deadline}, _Reply, State) ->
 %% A socket was made, for the first time or again.
 made(Id, Values, #state{program = {Port, _}, socks = Socks, owners = Owners} = State) ->
     [{_, Context, Type, Owner, _}] = ets:lookup(?SPECS, Id),
-    {Window, EventsOf} = case {Values, Type} of
-        {<<Room:32>>, _} -> {Room, none};
-        {<<>>, {monitor, _}} -> {0, Context}
-    end,
+    {Window, EventsOf} = window(Values, Type, Context),
     case Socks of
         #{Id := Sock} ->
             State#state{socks = Socks#{Id := pinnace_sock:renew(Port, Window, Sock)}};
@@ -339,6 +343,10 @@ made(Id, Values, #state{program = {Port, _}, socks = Socks, owners = Owners} = S
             Sock = if EventsOf =:= none -> New; true -> New#sock{active = true} end,
             State#state{socks = Socks#{Id => Sock}, owners = Owners#{Sock#sock.monitor => Id}}
     end.
+
+%% The room of a new channel, and the socket of which it has the events.
+window(<<>>, {monitor, _}, Of) -> {0, Of};
+window(<<Room:32>>, Type, _Context) when is_atom(Type) -> {Room, none}.
 
 %% Keeps what is needed to make the socket again. An endpoint is kept as it was resolved.
 note_step(Id, Step, Value) ->
@@ -376,7 +384,7 @@ close(#sock{id = Id, monitor = Monitor} = Sock, Answer, #state{socks = Socks, ow
     ask(?CLOSE, <<Id:32>>, Answer, State#state{socks = maps:remove(Id, Socks), owners = maps:remove(Monitor, Owners)}).
 
 %% The program has died: those who wait for answers learn that, and all is made again by a new one.
-died(Reason, #state{requests = Requests, socks = Socks, starts = Starts} = State) ->
+died(Reason, #state{requests = Requests, socks = Socks, deaths = Deaths} = State) ->
     maps:foreach(fun(_Id, Answer) -> fail(Answer) end, Requests),
     maps:foreach(fun(Id, Sock) ->
         case pinnace_sock:unconfirmed(Sock) of
@@ -386,10 +394,10 @@ died(Reason, #state{requests = Requests, socks = Socks, starts = Starts} = State
     end, Socks),
     {Most, Seconds} = application:get_env(pinnace, restart_intensity, ?INTENSITY),
     Now = erlang:monotonic_time(second),
-    Recent = [Now | [Start || Start <- Starts, Now - Start < Seconds]],
+    Recent = [Now | [Death || Death <- Deaths, Now - Death < Seconds]],
     case length(Recent) =< Most andalso pinnace_program:start() of
         {ok, Program} ->
-            {noreply, restore(State#state{program = Program, requests = #{}, starts = Recent, is_alive = true})};
+            {noreply, restore(State#state{program = Program, requests = #{}, deaths = Recent, is_alive = true})};
         false ->
             {stop, {port_crashed, Reason}, State};
         {error, Problem} ->

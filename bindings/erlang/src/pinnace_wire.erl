@@ -3,7 +3,7 @@
 
 -export([hello/1, request/3, send/1, parts/2, credit/3, ping/1]).
 -export([encode/1, octets/1, messages/1]).
--export([bytes/1, entries/1, options/1, option/2, value/2, event/1, batches/1, fits/1]).
+-export([bytes/1, entries/1, options/1, option/2, value/2, event/1, batches/1, fits/1, fits_request/1]).
 
 -export_type([message/0]).
 
@@ -87,6 +87,13 @@ frames(<<1:1, Size:31, Frame:Size/binary, Rest/binary>>, Frames) ->
 -spec fits(non_neg_integer()) -> boolean().
 fits(Octets) ->
     Octets =< ?PART_MAX.
+
+-define(REQUEST_MAX, (1048576 - 7)).
+
+%% Whether these arguments of a request fit into a packet.
+-spec fits_request(iodata()) -> boolean().
+fits_request(Arguments) ->
+    iolist_size(Arguments) =< ?REQUEST_MAX.
 
 -define(BATCH_MAX, 61440).
 
