@@ -4,6 +4,7 @@
 
 -export([new/5, renew/3, credit/1]).
 -export([delivered/2, part/3, recv/3, give_up/2, resume/1, set/2, get/2, info/1]).
+-export([modes/1, set_modes/2]).
 -export([wait/4, room/3, unconfirmed/1, close/2]).
 
 -include("pinnace_port.hrl").
@@ -197,6 +198,15 @@ get(active, #sock{active = Active}) -> {ok, Active};
 get(deliver, #sock{deliver = Deliver}) -> {ok, Deliver};
 get(copy, #sock{copy = Copy}) -> {ok, Copy};
 get(_Name, _Sock) -> error.
+
+%% The options that this process has.
+-spec modes(sock()) -> [{atom(), term()}].
+modes(#sock{active = Active, deliver = Deliver, copy = Copy}) ->
+    [{deliver, Deliver}, {copy, Copy}, {active, Active}].
+
+-spec set_modes([{atom(), term()}], sock()) -> sock().
+set_modes(Modes, Sock) ->
+    lists:foldl(fun(Mode, Before) -> {ok, After} = set(Mode, Before), After end, Sock, Modes).
 
 %% What is known of a socket, for its users.
 -spec info(sock()) -> #{owner := pid(), active := term(), queued := non_neg_integer(), room := integer()}.

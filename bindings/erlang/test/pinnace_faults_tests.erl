@@ -9,7 +9,7 @@ faults_test_() ->
     Tests = [fun sockets_come_back/0, fun callers_learn_that_it_died/0, fun a_stopped_program_is_replaced/0,
              fun what_was_not_taken_is_told/0, fun too_many_deaths/0, fun owners_that_die/0, fun many_senders/0,
              fun many_sockets/0, fun code_is_loaded_under_load/0, fun subscriptions_come_back/0,
-             fun closed_while_it_is_made_again/0],
+             fun closed_while_it_is_made_again/0, fun modes_come_back/0],
     {foreach, fun quietly/0, fun stop/1, [{timeout, 600, Test} || Test <- Tests]}.
 
 quietly() ->
@@ -178,6 +178,30 @@ closed_while_it_is_made_again() ->
     receive {closed, Result} -> ?assertEqual(ok, Result) after ?PATIENCE_MS -> error(late) end,
     ?assertEqual(Port, whereis(pinnace_port)),
     ?assertEqual({error, eagain}, pinnace:recv(Pull, 0)).
+
+%% The process of the port gives up, and its supervisor starts another: sockets are as they were.
+modes_come_back() ->
+    ok = application:set_env(pinnace, restart_intensity, {0, 60}),
+    {Pull, Push} = pair("inproc://modes"),
+    {ok, Other} = pinnace:socket(pull, [{copy, 7}]),
+    {ok, Monitor} = pinnace:monitor(Other),
+    ok = pinnace:setopts(Pull, [{active, 3}, {deliver, batch}]),
+    Port = whereis(pinnace_port),
+    _ = kill("KILL"),
+    until(fun() -> is_pid(whereis(pinnace_port)) andalso whereis(pinnace_port) =/= Port end),
+    %% Until it is made again, a socket is not closed.
+    until(fun() ->
+        case pinnace:getopts(Other, [copy]) of
+            {ok, [{copy, 7}]} -> true;
+            {error, port_crashed} -> false
+        end
+    end),
+    ok = pinnace:send_many(Push, [<<"1">>, <<"2">>, <<"3">>, <<"4">>]),
+    [receive {pinnace_batch, Pull, [[Message]]} -> ok after ?PATIENCE_MS -> error(Message) end
+     || Message <- [<<"1">>, <<"2">>, <<"3">>]],
+    receive {pinnace_passive, Pull} -> ok after ?PATIENCE_MS -> error(passive) end,
+    ?assertEqual({ok, [<<"4">>]}, pinnace:recv(Pull, ?PATIENCE_MS)),
+    ?assertMatch({ok, #{active := true}}, pinnace:info(Monitor)).
 
 is_queued(Pid, Is) ->
     {messages, Messages} = process_info(Pid, messages),

@@ -13,7 +13,7 @@ mutations_test_() ->
 
 start() ->
     ok = logger:set_primary_config(level, none),
-    ok = application:load(pinnace),
+    _ = application:load(pinnace),
     ok = application:set_env(pinnace, restart_intensity, {?DEATHS, 3600}),
     Before = os:getenv("PINNACE_PORT"),
     true = os:putenv("PINNACE_PORT", program()),
@@ -23,7 +23,6 @@ stop(Before) ->
     true = case Before of false -> os:unsetenv("PINNACE_PORT"); _ -> os:putenv("PINNACE_PORT", Before) end,
     [true = os:unsetenv(Name) || Name <- ["MUTATION_COUNT", "MUTATION_SEED"]],
     ok = application:unset_env(pinnace, restart_intensity),
-    ok = application:unload(pinnace),
     ok = logger:set_primary_config(level, notice).
 
 %% Beside the source of this module.
