@@ -91,13 +91,13 @@ handle_call({send_large, Id, Encoded}, _From, State) ->
     end);
 handle_call({socket, Context, Type, Owner}, From, State) ->
     Id = new_channel(),
-    true = ets:insert(?SPECS, {Id, Context, Type, Owner, [], []}),
+    true = ets:insert(?SPECS, {Id, Context, Type, Owner, []}),
     Arguments = <<Id:32, Context:32, (type_number(Type))>>,
     {noreply, ask(?NEW_SOCKET, Arguments, {made, Id, From}, State)};
 handle_call({monitor, Of, Events, Owner}, From, State) ->
     Id = new_channel(),
     with_sock(Of, State, fun(_Sock) ->
-        true = ets:insert(?SPECS, {Id, Of, {monitor, Events}, Owner, [], [{active, true}]}),
+        true = ets:insert(?SPECS, {Id, Of, {monitor, Events}, Owner, []}),
         Arguments = <<Of:32, Id:32, Events:64>>,
         {noreply, ask(?MONITOR, Arguments, {made, Id, From}, State)}
     end);
@@ -156,7 +156,7 @@ replied({reply, Reply, Sock}, State) -> {reply, Reply, put_sock(Sock, State)};
 replied({wait, Sock}, State) -> {noreply, put_sock(Sock, State)}.
 
 info(#sock{id = Id} = Sock, #state{program = {_, OsPid}}) ->
-    [{_, _, Type, _, Steps, _}] = ets:lookup(?SPECS, Id),
+    [{_, _, Type, _, Steps}] = ets:lookup(?SPECS, Id),
     Endpoints = fun(Operation) ->
         [Endpoint || {Made, <<_:32, Endpoint/binary>>} <- lists:reverse(Steps), Made =:= Operation]
     end,
@@ -234,9 +234,7 @@ ping_ms() ->
 
 -spec terminate(term(), #state{}) -> ok.
 terminate(_Reason, #state{program = {Port, _}, socks = Socks}) ->
-    maps:foreach(fun(Id, Sock) ->
-        true = ets:update_element(?SPECS, Id, {6, pinnace_sock:modes(Sock)})
-    end, Socks),
+    true = ets:insert(?MODES, [{Id, pinnace_sock:modes(Sock)} || {Id, Sock} <- maps:to_list(Socks)]),
     _ = catch port_close(Port),
     ok.
 
@@ -332,8 +330,7 @@ answer({made_again, Id}, {error, Reason}, State) ->
     case State#state.socks of
         #{Id := Sock} -> close(Sock, none, State);
         #{} ->
-            true = ets:delete(?SOCKETS, Id),
-            true = ets:delete(?SPECS, Id),
+            lists:foreach(fun(Table) -> true = ets:delete(Table, Id) end, [?SOCKETS, ?SPECS, ?MODES]),
             State
     end;
 answer({again, Id, {?BIND, _} = Step, Deadline}, {error, eaddrinuse}, State) ->
@@ -346,15 +343,23 @@ answer({again, _Id, _Step, _Deadline}, _Reply, State) ->
 
 %% A socket was made, for the first time or again.
 made(Id, Values, #state{program = {Port, _}, socks = Socks, owners = Owners} = State) ->
-    [{_, Context, Type, Owner, _, Modes}] = ets:lookup(?SPECS, Id),
+    [{_, Context, Type, Owner, _}] = ets:lookup(?SPECS, Id),
     {Window, EventsOf} = window(Values, Type, Context),
     case Socks of
         #{Id := Sock} ->
             State#state{socks = Socks#{Id := pinnace_sock:renew(Port, Window, Sock)}};
         #{} ->
             New = pinnace_sock:credit(pinnace_sock:new(Id, Port, Owner, EventsOf, Window)),
-            Sock = pinnace_sock:set_modes(Modes, New),
+            Sock = pinnace_sock:set_modes(modes(Id, Type), New),
             State#state{socks = Socks#{Id => Sock}, owners = Owners#{Sock#sock.monitor => Id}}
+    end.
+
+%% What the last process of this name has left, if it had the socket.
+modes(Id, Type) ->
+    case {ets:take(?MODES, Id), Type} of
+        {[{_, Modes}], _} -> Modes;
+        {[], {monitor, _}} -> [{active, true}];
+        {[], _} -> []
     end.
 
 %% The room of a new channel, and the socket of which it has the events.
@@ -364,7 +369,7 @@ window(<<Room:32>>, Type, _Context) when is_atom(Type) -> {Room, none}.
 %% Keeps what is needed to make the socket again. An endpoint is kept as it was resolved.
 note_step(Id, Step, Value) ->
     case ets:lookup(?SPECS, Id) of
-        [{_, _, _, _, Steps, _}] -> true = ets:update_element(?SPECS, Id, {5, steps(Step, Value, Steps)});
+        [{_, _, _, _, Steps}] -> true = ets:update_element(?SPECS, Id, {5, steps(Step, Value, Steps)});
         [] -> true
     end.
 
@@ -435,9 +440,9 @@ restore(State) ->
     Deadline = erlang:monotonic_time(millisecond) + ?BIND_AGAIN_MS,
     lists:foldl(fun(Spec, Next) -> make_again(Spec, Deadline, Next) end, Asked, lists:sort(ets:tab2list(?SPECS))).
 
-make_again({Id, Of, {monitor, Events}, _Owner, _Steps, _Modes}, _Deadline, State) ->
+make_again({Id, Of, {monitor, Events}, _Owner, _Steps}, _Deadline, State) ->
     ask(?MONITOR, <<Of:32, Id:32, Events:64>>, {made_again, Id}, State);
-make_again({Id, Context, Type, _Owner, Steps, _Modes}, Deadline, State) ->
+make_again({Id, Context, Type, _Owner, Steps}, Deadline, State) ->
     Made = ask(?NEW_SOCKET, <<Id:32, Context:32, (type_number(Type))>>, {made_again, Id}, State),
     lists:foldl(fun(Step, Next) -> repeat(Id, Step, Deadline, Next) end, Made, lists:reverse(Steps)).
 

@@ -38,8 +38,10 @@
 -define(QUEUED, 1).
 -define(LAST, 2).
 
-%% The table of what is needed to make each socket again: {Id, Context, Type, Owner, Steps, Modes}. `Steps' are requests,
-%% the last first. `Modes' are options that the port's process has, as they were when it ended.
+%% The options that the port's process has, as they were when it ended: {Id, [{Name, Value}]}.
+-define(MODES, pinnace_modes).
+%% The table of what is needed to make each socket again: {Id, Context, Type, Owner, Steps}. `Steps' are requests, the
+%% last first.
 -define(SPECS, pinnace_specs).
 %% Contexts, and the options that were set: {Context, [{Option, Value}]}.
 -define(CONTEXTS, pinnace_contexts).

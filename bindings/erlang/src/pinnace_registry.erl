@@ -19,6 +19,7 @@ handle(Id) ->
 
 -spec init([]) -> {ok, []}.
 init([]) ->
+    ?MODES = ets:new(?MODES, [named_table, public]),
     ?SOCKETS = ets:new(?SOCKETS, [named_table, public, {read_concurrency, true}]),
     ?SPECS = ets:new(?SPECS, [named_table, public]),
     ?CONTEXTS = ets:new(?CONTEXTS, [named_table, public]),
