@@ -3,11 +3,11 @@
 %% A socket belongs to the process that made it, and is closed when that ends. Any process of the node may use it.
 -module(pinnace).
 
--export([socket/1, socket/2, close/1, controlling_process/2]).
+-export([socket/1, socket/2, info/1, close/1, controlling_process/2]).
 -export([bind/2, connect/2, unbind/2, disconnect/2]).
 -export([send/2, send/3, send_many/2, recv/1, recv/2]).
 -export([setopts/2, getopts/2, subscribe/2, unsubscribe/2, join/2, leave/2]).
--export([info/1, statistics/1, monitor/1, monitor/2, key_pair/0, format_error/1]).
+-export([statistics/1, monitor/1, monitor/2, key_pair/0, format_error/1]).
 
 -compile({no_auto_import, [monitor/2]}).
 -export([pass_gathered/5]).

@@ -1,3 +1,8 @@
+%% A socket for its users. The pid is that of pinnace_registry: a handle from another node is known by it, also when a
+%% node has got another name since.
+-define(HANDLE(Id, Registry), {pinnace_socket, Id, Registry}).
+-define(IS_LOCAL(Registry), node(Registry) =:= node()).
+
 %% The operations of docs/port.md.
 -define(LIST_OPTIONS, 1).
 -define(NEW_CONTEXT, 2).
@@ -22,11 +27,6 @@
 -define(TYPES, [{pair, 0}, {pub, 1}, {sub, 2}, {req, 3}, {rep, 4}, {dealer, 5}, {router, 6}, {pull, 7}, {push, 8},
                 {xpub, 9}, {xsub, 10}, {stream, 11}, {server, 12}, {client, 13}, {radio, 14}, {dish, 15}, {gather, 16},
                 {scatter, 17}, {dgram, 18}, {peer, 19}, {channel, 20}]).
-
-%% A socket for its users. The pid is that of pinnace_registry: a handle from another node is known by it, also when a
-%% node has got another name since.
--define(HANDLE(Id, Registry), {pinnace_socket, Id, Registry}).
--define(IS_LOCAL(Registry), node(Registry) =:= node()).
 
 %% The table of sockets, for those who send: {Id, Port, Room, Queue}. The last two are arrays of atomics, `Room' for as
 %% long as the program lives, and `Queue' for as long as the socket.
