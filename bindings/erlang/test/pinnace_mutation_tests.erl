@@ -36,9 +36,10 @@ many_seeds() ->
         false -> rand:uniform(1 bsl 30);
         Text -> list_to_integer(Text)
     end,
-    Count = case os:getenv("FAULTS") of "long" -> 500; _ -> 10 end,
+    Count = case os:getenv("FAULTS") of "long" -> 200; _ -> 10 end,
     io:format(user, "mutated packets: MUTATION_FIRST=~b, ~b seeds~n", [First, Count]),
-    [?assertMatch({Seed, {{port_crashed, _}, ?PROGRAMS}}, {Seed, one_seed(Seed)}) || Seed <- lists:seq(First, First + Count - 1)].
+    [?assertMatch({Seed, {{port_crashed, _}, ?PROGRAMS}}, {Seed, one_seed(Seed)})
+     || Seed <- lists:seq(First, First + Count - 1)].
 
 %% Why the process gave up, and how many programs it has started.
 one_seed(Seed) ->

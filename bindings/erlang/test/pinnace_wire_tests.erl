@@ -15,6 +15,10 @@ hold(Property) ->
     Count = case os:getenv("FAULTS") of "long" -> 20000; _ -> 500 end,
     ?assert(proper:quickcheck(Property, [{numtests, Count}, quiet])).
 
+%% Numbers of all sizes: those of PropEr are near 0.
+wide(Most) ->
+    proper_types:resize(Most, integer(0, Most)).
+
 message() ->
     non_empty(list(binary())).
 
@@ -31,7 +35,7 @@ messages_come_back() ->
 
 %% Messages of some size, so that there are several batches.
 batches_are_the_messages() ->
-    Sizes = list(oneof([integer(0, 10), integer(0, 70000)])),
+    Sizes = list(oneof([integer(0, 10), wide(70000)])),
     proper:forall(Sizes, fun(Each) ->
         Messages = [<<0:Size/unit:8>> || Size <- Each],
         Batches = pinnace_wire:batches(Messages),
@@ -44,7 +48,7 @@ batches_are_the_messages() ->
     end).
 
 parts_are_the_message() ->
-    proper:forall(integer(0, 5000000), fun(Size) ->
+    proper:forall(oneof([wide(5000000), integer(1048560, 1048580), integer(2097130, 2097150)]), fun(Size) ->
         Content = <<0:Size/unit:8>>,
         Parts = [iolist_to_binary(Part) || Part <- pinnace_wire:parts(7, Content)],
         Contents = [{Last, Part} || <<4, 7:32, Last, Part/binary>> <- Parts],
@@ -65,7 +69,7 @@ mutated(Octets, Changes, Cut, More) ->
     <<(binary:part(Changed, 0, Size - min(Cut, Size)))/binary, More/binary>>.
 
 mutations() ->
-    {list({integer(0, 1000000), integer(0, 255)}), oneof([0, integer(0, 20)]), oneof([<<>>, binary()])}.
+    {list({wide(1000000), integer(0, 255)}), oneof([0, integer(0, 20)]), oneof([<<>>, binary()])}.
 
 is_parsed_or_refused(Parse, Octets, {Changes, Cut, More}) ->
     try Parse(mutated(Octets, Changes, Cut, More)) of
