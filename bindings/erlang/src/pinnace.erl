@@ -3,7 +3,7 @@
 %% A socket belongs to the process that made it, and is closed when that ends. Any process of the node may use it.
 -module(pinnace).
 
--export([socket/1, socket/2, close/1, controlling_process/2]).
+-export([socket/1, socket/2, info/1, close/1, controlling_process/2]).
 -export([bind/2, connect/2, unbind/2, disconnect/2]).
 -export([send/2, send/3, send_many/2, recv/1, recv/2]).
 -export([setopts/2, getopts/2, subscribe/2, unsubscribe/2, join/2, leave/2]).
@@ -12,13 +12,16 @@
 -compile({no_auto_import, [monitor/2]}).
 -export([pass_gathered/5]).
 
--export_type([socket/0, type/0, reason/0, option/0, message/0]).
+-export_type([socket/0, type/0, reason/0, option/0, message/0, info/0]).
 
 -include("pinnace_port.hrl").
 
 -type type() :: pair | pub | sub | req | rep | dealer | router | pull | push | xpub | xsub | stream | server | client
               | radio | dish | gather | scatter | dgram | peer | channel.
--opaque socket() :: {pinnace_socket, pos_integer()}.
+-opaque socket() :: ?HANDLE(pos_integer(), pid()).
+-type info() :: #{type := type() | monitor, owner := pid(), active := boolean() | once | pos_integer(),
+                  queued := non_neg_integer(), room := integer(), bound := [binary()], connected := [binary()],
+                  os_pid := non_neg_integer()}.
 -type reason() :: atom() | {errno, integer()}.
 -type endpoint() :: iodata().
 %% What is sent: a frame, or a list of frames.
@@ -56,15 +59,17 @@ socket(Type, Options) ->
 
 %% @doc Closes a socket. What waits is sent, for as long as its option `linger' says.
 -spec close(socket()) -> ok | {error, reason()}.
-close({pinnace_socket, Id}) ->
-    ok = sync_of(Id),
-    done(pinnace_port:call({close, Id})).
+close(Socket) ->
+    local(Socket, fun(Id) ->
+        ok = sync_of(Id),
+        done(pinnace_port:call({close, Id}))
+    end).
 
 %% @doc Gives a socket to another process. Error: `not_owner'.
 -spec controlling_process(socket(), pid()) -> ok | {error, reason()}.
-controlling_process({pinnace_socket, Id}, Pid) when node(Pid) =:= node() ->
+controlling_process(?HANDLE(Id, Registry), Pid) when ?IS_LOCAL(Registry), node(Pid) =:= node() ->
     pinnace_port:call({owner, Id, Pid});
-controlling_process(_Socket, _Pid) ->
+controlling_process(?HANDLE(_, _), Pid) when is_pid(Pid) ->
     {error, remote_node}.
 
 %% @doc Binds a socket. The result is the endpoint, with the port that the system chose for `*'.
@@ -109,7 +114,7 @@ send(Socket, Frames) ->
 %% @doc As `send/2'. `nowait': `{error, eagain}' if there is no room. `confirm': waits until the socket has taken the
 %% message, or refused it.
 -spec send(socket(), frames(), [nowait | confirm]) -> ok | {error, reason()}.
-send({pinnace_socket, Id}, Frames, Options) ->
+send(?HANDLE(Id, Registry), Frames, Options) when ?IS_LOCAL(Registry) ->
     {Encoded, Octets} = pinnace_wire:encode(Frames),
     case Options of
         [] -> pass(Id, Encoded, Octets, 1, wait);
@@ -117,12 +122,16 @@ send({pinnace_socket, Id}, Frames, Options) ->
         [confirm] ->
             ok = sync_of(Id),
             done(pinnace_port:request(?SEND, [<<Id:32>> | Encoded]))
-    end.
+    end;
+send(?HANDLE(_, _), _Frames, _Options) ->
+    {error, remote_node}.
 
 %% @doc Sends messages, each of which is a binary or a list of frames, with few steps for many. It waits for room.
 -spec send_many(socket(), [frames()]) -> ok | {error, reason()}.
-send_many({pinnace_socket, Id}, Messages) ->
-    send_batches(Id, pinnace_wire:batches(Messages)).
+send_many(?HANDLE(Id, Registry), Messages) when ?IS_LOCAL(Registry) ->
+    send_batches(Id, pinnace_wire:batches(Messages));
+send_many(?HANDLE(_, _), _Messages) ->
+    {error, remote_node}.
 
 send_batches(_Id, []) ->
     ok;
@@ -140,7 +149,7 @@ send_batches(Id, [{Encoded, Octets, Count} | Batches]) ->
 %% Passes messages to the program, if there is room. `How': whether it waits for room, and whether it may hand the
 %% messages to the process that gathers.
 pass(Id, Encoded, Octets, Count, How) ->
-    case ets:lookup(?SOCKETS, Id) of
+    case found(Id) of
         [{_, Port, Room, Queue}] ->
             case atomics:sub_get(Room, ?ROOM, Octets) > -Octets of
                 true when How =:= direct ->
@@ -152,7 +161,14 @@ pass(Id, Encoded, Octets, Count, How) ->
                     wait(room, Id, Encoded, Octets, Count, How, Room)
             end;
         [] ->
-            {error, closed}
+            {error, closed};
+        not_started ->
+            {error, not_started}
+    end.
+
+found(Id) ->
+    try ets:lookup(?SOCKETS, Id)
+    catch error:badarg -> not_started
     end.
 
 choose(Id, Encoded, Octets, Count, How, Port, Room, Queue) ->
@@ -174,9 +190,9 @@ sync(Queue) ->
     end.
 
 sync_of(Id) ->
-    case ets:lookup(?SOCKETS, Id) of
+    case found(Id) of
         [{_, _, _, Queue}] -> sync(Queue);
-        [] -> ok
+        _ -> ok
     end.
 
 command(Id, Encoded, Octets, Count, How, Port, Room) ->
@@ -210,7 +226,7 @@ wait(What, Id, Encoded, Octets, Count, How, Room) ->
 -spec pass_gathered(pos_integer(), atomics:atomics_ref(), iodata(), pos_integer(), pos_integer()) ->
     ok | {error, reason()}.
 pass_gathered(Id, Room, Batch, Octets, Count) ->
-    case ets:lookup(?SOCKETS, Id) of
+    case found(Id) of
         [{_, Port, Room, _}] -> command(Id, Batch, Octets, Count, direct, Port, Room);
         _ -> pass(Id, Batch, Octets, Count, direct)
     end.
@@ -222,8 +238,8 @@ recv(Socket) ->
 
 %% @doc As `recv/1', but waits at most for a number of milliseconds. A message that comes later is not lost.
 -spec recv(socket(), timeout()) -> {ok, message()} | {error, reason()}.
-recv({pinnace_socket, Id}, Timeout) ->
-    pinnace_port:call({recv, Id, Timeout}).
+recv(Socket, Timeout) ->
+    local(Socket, fun(Id) -> pinnace_port:call({recv, Id, Timeout}) end).
 
 %% @doc Sets options, in their order, up to the first error.
 -spec setopts(socket(), [option()]) -> ok | {error, reason()}.
@@ -235,18 +251,20 @@ setopts(Socket, [Option | Options]) ->
         Error -> Error
     end.
 
-set({pinnace_socket, Id}, {Name, _} = Option) when Name =:= active; Name =:= deliver; Name =:= copy ->
-    pinnace_port:call({set, Id, Option});
+set(Socket, {Name, _} = Option) when Name =:= active; Name =:= deliver; Name =:= copy ->
+    local(Socket, fun(Id) -> pinnace_port:call({set, Id, Option}) end);
 set(Socket, {Name, Value}) ->
-    case pinnace_port:option(Name) of
-        {Number, Kind} ->
-            case pinnace_wire:option(Kind, Value) of
-                {ok, Encoded} -> done(step(Socket, ?SET_OPTION, [<<Number:32>>, Encoded]));
-                error -> {error, einval}
-            end;
-        undefined ->
-            {error, einval}
-    end.
+    local(Socket, fun(Id) ->
+        case pinnace_port:option(Name) of
+            {Number, Kind} ->
+                case pinnace_wire:option(Kind, Value) of
+                    {ok, Encoded} -> done(step_of(Id, ?SET_OPTION, [<<Number:32>>, Encoded]));
+                    error -> {error, einval}
+                end;
+            undefined ->
+                {error, einval}
+        end
+    end).
 
 %% @doc The values of options.
 -spec getopts(socket(), [atom()]) -> {ok, [{atom(), term()}]} | {error, reason()}.
@@ -261,26 +279,41 @@ getopts(Socket, [Name | Names], Found) ->
         Error -> Error
     end.
 
-get({pinnace_socket, Id}, Name) when Name =:= active; Name =:= deliver; Name =:= copy ->
-    pinnace_port:call({get, Id, Name});
-get({pinnace_socket, Id}, Name) ->
-    case pinnace_port:option(Name) of
-        {Number, Kind} ->
-            case pinnace_port:request(?GET_OPTION, <<Id:32, Number:32>>) of
-                {ok, Encoded} -> {ok, pinnace_wire:value(Kind, Encoded)};
-                Error -> Error
-            end;
-        undefined ->
-            {error, einval}
-    end.
+get(Socket, Name) when Name =:= active; Name =:= deliver; Name =:= copy ->
+    local(Socket, fun(Id) -> pinnace_port:call({get, Id, Name}) end);
+get(Socket, Name) ->
+    local(Socket, fun(Id) ->
+        case pinnace_port:option(Name) of
+            {Number, Kind} ->
+                case pinnace_port:request(?GET_OPTION, <<Id:32, Number:32>>) of
+                    {ok, Encoded} -> {ok, pinnace_wire:value(Kind, Encoded)};
+                    Error -> Error
+                end;
+            undefined ->
+                {error, einval}
+        end
+    end).
+
+%% @doc What the node knows of a socket, without asking the program: `queued' are messages that came and were not given
+%% to anyone, `room' is how many octets may be sent before a sender waits, `os_pid' is the program's process.
+-spec info(socket()) -> {ok, info()} | {error, reason()}.
+info(Socket) ->
+    local(Socket, fun(Id) -> pinnace_port:call({info, Id}) end).
 
 %% @doc What a socket has received, sent and dropped, with its peers.
 -spec statistics(socket()) -> {ok, map()} | {error, reason()}.
-statistics({pinnace_socket, Id}) ->
-    ok = sync_of(Id),
-    case pinnace_port:request(?STATISTICS, <<Id:32>>) of
-        {ok, Entries} -> {ok, pinnace_wire:entries(Entries)};
-        Error -> Error
+statistics(Socket) ->
+    local(Socket, fun(Id) ->
+        ok = sync_of(Id),
+        case pinnace_port:request(?STATISTICS, <<Id:32>>) of
+            {ok, Entries} -> entries(Entries);
+            Error -> Error
+        end
+    end).
+
+entries(Entries) ->
+    try {ok, pinnace_wire:entries(Entries)}
+    catch error:function_clause -> {error, port_protocol}
     end.
 
 %% @doc Has all events of a socket's connections sent to the calling process.
@@ -291,14 +324,15 @@ monitor(Socket) ->
 %% @doc As `monitor/1', for these events (zmq_socket_monitor(3)). The messages are `{pinnace_event, Socket, Event}' with
 %% a map of `event', `value' and `endpoint'. They end when the result is closed.
 -spec monitor(socket(), non_neg_integer()) -> {ok, socket()} | {error, reason()}.
-monitor({pinnace_socket, Id}, Events) ->
-    pinnace_port:call({monitor, Id, Events, self()}).
+monitor(Socket, Events) ->
+    local(Socket, fun(Id) -> pinnace_port:call({monitor, Id, Events, self()}) end).
 
 %% @doc A new pair of keys for CURVE, public and secret.
 -spec key_pair() -> {ok, {binary(), binary()}} | {error, reason()}.
 key_pair() ->
     case pinnace_port:request(?KEY_PAIR, []) of
         {ok, <<Public:32/binary, Secret:32/binary>>} -> {ok, {Public, Secret}};
+        {ok, _} -> {error, port_protocol};
         Error -> Error
     end.
 
@@ -315,9 +349,16 @@ version() ->
 format_error(Reason) ->
     pinnace_error:format(Reason).
 
-step({pinnace_socket, Id}, Operation, Argument) ->
+step(Socket, Operation, Argument) ->
+    local(Socket, fun(Id) -> step_of(Id, Operation, Argument) end).
+
+step_of(Id, Operation, Argument) ->
     ok = sync_of(Id),
     pinnace_port:call({step, Id, Operation, Argument}).
+
+%% Does something with a socket of this node.
+local(?HANDLE(Id, Registry), Do) when ?IS_LOCAL(Registry) -> Do(Id);
+local(?HANDLE(_, _), _Do) -> {error, remote_node}.
 
 done({ok, _}) -> ok;
 done(Other) -> Other.

@@ -13,7 +13,7 @@
 
 %% How often the program is asked whether it lives.
 -define(PING_MS, 5000).
-%% How often it is started within how many seconds, before this process ends.
+%% How often the program may die within how many seconds, before this process ends.
 -define(INTENSITY, {10, 10}).
 %% How long a socket is tried to be bound again, and how often.
 -define(BIND_AGAIN_MS, 2000).
@@ -34,8 +34,8 @@
     socks = #{} :: #{pos_integer() => pinnace_sock:sock()},
     %% By the monitor of the owner.
     owners = #{} :: #{reference() => pos_integer()},
-    %% When the program was started last, in seconds.
-    starts = [] :: [integer()],
+    %% When programs died last, in seconds.
+    deaths = [] :: [integer()],
     pings = 0 :: non_neg_integer(),
     %% Something came from the program since the last ping.
     is_alive = true :: boolean()
@@ -73,7 +73,7 @@ init([]) ->
     case pinnace_program:start() of
         {ok, Program} ->
             _ = erlang:send_after(?PING_MS, self(), ping),
-            State = #state{program = Program, starts = [erlang:monotonic_time(second)]},
+            State = #state{program = Program},
             {ok, restore(ask(?LIST_OPTIONS, [], options, State))};
         {error, Reason} ->
             {stop, Reason}
@@ -103,12 +103,12 @@ handle_call({monitor, Of, Events, Owner}, From, State) ->
     end);
 handle_call({step, Id, Operation, Argument}, From, State) ->
     with_sock(Id, State, fun(_Sock) ->
-        {noreply, ask(Operation, [<<Id:32>> | Argument], {step, Id, {Operation, Argument}, From}, State)}
+        requested(Operation, [<<Id:32>> | Argument], {step, Id, {Operation, Argument}, From}, State)
     end);
 handle_call({close, Id}, From, State) ->
     with_sock(Id, State, fun(Sock) -> {noreply, close(Sock, {call, From}, State)} end);
 handle_call({request, Operation, Arguments}, From, State) ->
-    {noreply, ask(Operation, Arguments, {call, From}, State)};
+    requested(Operation, Arguments, {call, From}, State);
 handle_call({context, Id}, From, State) ->
     true = ets:insert(?CONTEXTS, {Id, []}),
     {noreply, ask(?NEW_CONTEXT, <<Id:32>>, {call, From}, State)};
@@ -121,10 +121,19 @@ handle_call({set, Id, Option}, _From, State) ->
     end);
 handle_call({get, Id, Name}, _From, State) ->
     with_sock(Id, State, fun(Sock) -> {reply, pinnace_sock:get(Name, Sock), State} end);
+handle_call({info, Id}, _From, State) ->
+    with_sock(Id, State, fun(Sock) -> {reply, {ok, info(Sock, State)}, State} end);
 handle_call({owner, Id, Owner}, {Caller, _}, State) ->
     with_sock(Id, State, fun(Sock) -> change_owner(Caller, Owner, Sock, State) end);
 handle_call(_Request, _From, State) ->
     {reply, {error, einval}, State}.
+
+%% Asks for what a caller wants. The program ends at a packet that is too large.
+requested(Operation, Arguments, Answer, State) ->
+    case pinnace_wire:fits_request(Arguments) of
+        true -> {noreply, ask(Operation, Arguments, Answer, State)};
+        false -> {reply, {error, emsgsize}, State}
+    end.
 
 %% A number that no socket of this node has had, also before the application was started again.
 new_channel() ->
@@ -133,11 +142,27 @@ new_channel() ->
 with_sock(Id, #state{socks = Socks} = State, Do) ->
     case Socks of
         #{Id := Sock} -> Do(Sock);
-        #{} -> {reply, {error, closed}, State}
+        #{} -> {reply, {error, missing(Id)}, State}
+    end.
+
+%% Another process had the socket, and this one has not made it again yet.
+missing(Id) ->
+    case ets:member(?SPECS, Id) of
+        true -> port_crashed;
+        false -> closed
     end.
 
 replied({reply, Reply, Sock}, State) -> {reply, Reply, put_sock(Sock, State)};
 replied({wait, Sock}, State) -> {noreply, put_sock(Sock, State)}.
+
+info(#sock{id = Id} = Sock, #state{program = {_, OsPid}}) ->
+    [{_, _, Type, _, Steps}] = ets:lookup(?SPECS, Id),
+    Endpoints = fun(Operation) ->
+        [Endpoint || {Made, <<_:32, Endpoint/binary>>} <- lists:reverse(Steps), Made =:= Operation]
+    end,
+    Name = case Type of {monitor, _} -> monitor; _ -> Type end,
+    (pinnace_sock:info(Sock))#{type => Name, bound => Endpoints(?BIND), connected => Endpoints(?CONNECT),
+                               os_pid => OsPid}.
 
 change_owner(Caller, Owner, #sock{owner = Caller, monitor = Monitor, id = Id} = Sock, State) ->
     true = demonitor(Monitor, [flush]),
@@ -208,7 +233,8 @@ ping_ms() ->
     application:get_env(pinnace, ping_ms, ?PING_MS).
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(_Reason, #state{program = {Port, _}}) ->
+terminate(_Reason, #state{program = {Port, _}, socks = Socks}) ->
+    true = ets:insert(?MODES, [{Id, pinnace_sock:modes(Sock)} || {Id, Sock} <- maps:to_list(Socks)]),
     _ = catch port_close(Port),
     ok.
 
@@ -246,7 +272,7 @@ handle_packet(<<135, _Number:64>>, State) ->
 handle_packet(<<136, Id:32, Messages:32, Errno:32>>, State) ->
     unsent(Id, Messages, pinnace_error:reason(Errno), State);
 handle_packet(<<137, Id:32, Errno:32>>, State) ->
-    tell(Id, {pinnace_error, {pinnace_socket, Id}, pinnace_error:reason(Errno)}, State);
+    tell(Id, {pinnace_error, pinnace_registry:handle(Id), pinnace_error:reason(Errno)}, State);
 handle_packet(<<138, Text/binary>>, State) ->
     ?LOG_WARNING("pinnace-port: ~ts", [Text]),
     State;
@@ -255,7 +281,7 @@ handle_packet(<<255, Text/binary>>, State) ->
     State.
 
 unsent(Id, Messages, Reason, State) ->
-    tell(Id, {pinnace_unsent, {pinnace_socket, Id}, Messages, Reason}, State).
+    tell(Id, {pinnace_unsent, pinnace_registry:handle(Id), Messages, Reason}, State).
 
 %% Tells the owner of a socket.
 tell(Id, Message, #state{socks = Socks} = State) ->
@@ -265,11 +291,9 @@ tell(Id, Message, #state{socks = Socks} = State) ->
     end,
     State.
 
-answered(Id, Reply, #state{requests = Requests} = State) ->
-    case maps:take(Id, Requests) of
-        {Answer, Left} -> answer(Answer, Reply, State#state{requests = Left});
-        error -> State
-    end.
+answered(Id, Reply, #state{requests = Requests} = State) when is_map_key(Id, Requests) ->
+    {Answer, Left} = maps:take(Id, Requests),
+    answer(Answer, Reply, State#state{requests = Left}).
 
 answer(none, _Reply, State) ->
     State;
@@ -280,8 +304,10 @@ answer({call, From}, Reply, State) ->
     gen_server:reply(From, Reply),
     State;
 answer({made, Id, From}, {ok, Values}, State) ->
-    gen_server:reply(From, {ok, {pinnace_socket, Id}}),
-    made(Id, Values, State);
+    %% The caller may send at once.
+    Made = made(Id, Values, State),
+    gen_server:reply(From, {ok, pinnace_registry:handle(Id)}),
+    Made;
 answer({made, Id, From}, Error, State) ->
     true = ets:delete(?SPECS, Id),
     gen_server:reply(From, Error),
@@ -294,12 +320,18 @@ answer({step, _Id, _Step, From}, Error, State) ->
     gen_server:reply(From, Error),
     State;
 answer({made_again, Id}, {ok, Values}, State) ->
-    made(Id, Values, State);
+    case ets:member(?SPECS, Id) of
+        true -> made(Id, Values, State);
+        %% It was closed since.
+        false -> State
+    end;
 answer({made_again, Id}, {error, Reason}, State) ->
     ?LOG_ERROR("pinnace: a socket could not be made again: ~0p", [Reason]),
     case State#state.socks of
         #{Id := Sock} -> close(Sock, none, State);
-        #{} -> State
+        #{} ->
+            lists:foreach(fun(Table) -> true = ets:delete(Table, Id) end, [?SOCKETS, ?SPECS, ?MODES]),
+            State
     end;
 answer({again, Id, {?BIND, _} = Step, Deadline}, {error, eaddrinuse}, State) ->
     Now = erlang:monotonic_time(millisecond),
@@ -312,18 +344,27 @@ answer({again, _Id, _Step, _Deadline}, _Reply, State) ->
 %% A socket was made, for the first time or again.
 made(Id, Values, #state{program = {Port, _}, socks = Socks, owners = Owners} = State) ->
     [{_, Context, Type, Owner, _}] = ets:lookup(?SPECS, Id),
-    {Window, EventsOf} = case {Values, Type} of
-        {<<Room:32>>, _} -> {Room, none};
-        {<<>>, {monitor, _}} -> {0, Context}
-    end,
+    {Window, EventsOf} = window(Values, Type, Context),
     case Socks of
         #{Id := Sock} ->
             State#state{socks = Socks#{Id := pinnace_sock:renew(Port, Window, Sock)}};
         #{} ->
             New = pinnace_sock:credit(pinnace_sock:new(Id, Port, Owner, EventsOf, Window)),
-            Sock = if EventsOf =:= none -> New; true -> New#sock{active = true} end,
+            Sock = pinnace_sock:set_modes(modes(Id, Type), New),
             State#state{socks = Socks#{Id => Sock}, owners = Owners#{Sock#sock.monitor => Id}}
     end.
+
+%% What the last process of this name has left, if it had the socket.
+modes(Id, Type) ->
+    case {ets:take(?MODES, Id), Type} of
+        {[{_, Modes}], _} -> Modes;
+        {[], {monitor, _}} -> [{active, true}];
+        {[], _} -> []
+    end.
+
+%% The room of a new channel, and the socket of which it has the events.
+window(<<>>, {monitor, _}, Of) -> {0, Of};
+window(<<Room:32>>, Type, _Context) when is_atom(Type) -> {Room, none}.
 
 %% Keeps what is needed to make the socket again. An endpoint is kept as it was resolved.
 note_step(Id, Step, Value) ->
@@ -361,7 +402,7 @@ close(#sock{id = Id, monitor = Monitor} = Sock, Answer, #state{socks = Socks, ow
     ask(?CLOSE, <<Id:32>>, Answer, State#state{socks = maps:remove(Id, Socks), owners = maps:remove(Monitor, Owners)}).
 
 %% The program has died: those who wait for answers learn that, and all is made again by a new one.
-died(Reason, #state{requests = Requests, socks = Socks, starts = Starts} = State) ->
+died(Reason, #state{requests = Requests, socks = Socks, deaths = Deaths} = State) ->
     maps:foreach(fun(_Id, Answer) -> fail(Answer) end, Requests),
     maps:foreach(fun(Id, Sock) ->
         case pinnace_sock:unconfirmed(Sock) of
@@ -371,10 +412,10 @@ died(Reason, #state{requests = Requests, socks = Socks, starts = Starts} = State
     end, Socks),
     {Most, Seconds} = application:get_env(pinnace, restart_intensity, ?INTENSITY),
     Now = erlang:monotonic_time(second),
-    Recent = [Now | [Start || Start <- Starts, Now - Start < Seconds]],
+    Recent = [Now | [Death || Death <- Deaths, Now - Death < Seconds]],
     case length(Recent) =< Most andalso pinnace_program:start() of
         {ok, Program} ->
-            {noreply, restore(State#state{program = Program, requests = #{}, starts = Recent, is_alive = true})};
+            {noreply, restore(State#state{program = Program, requests = #{}, deaths = Recent, is_alive = true})};
         false ->
             {stop, {port_crashed, Reason}, State};
         {error, Problem} ->

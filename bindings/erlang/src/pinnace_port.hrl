@@ -1,3 +1,8 @@
+%% A socket for its users. The pid is that of pinnace_registry: a handle from another node is known by it, also when a
+%% node has got another name since.
+-define(HANDLE(Id, Registry), {pinnace_socket, Id, Registry}).
+-define(IS_LOCAL(Registry), node(Registry) =:= node()).
+
 %% The operations of docs/port.md.
 -define(LIST_OPTIONS, 1).
 -define(NEW_CONTEXT, 2).
@@ -36,6 +41,8 @@
 -define(QUEUED, 1).
 -define(LAST, 2).
 
+%% The options that the port's process has, as they were when it ended: {Id, [{Name, Value}]}.
+-define(MODES, pinnace_modes).
 %% The table of what is needed to make each socket again: {Id, Context, Type, Owner, Steps}. `Steps' are requests, the
 %% last first.
 -define(SPECS, pinnace_specs).

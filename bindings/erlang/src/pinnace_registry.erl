@@ -3,7 +3,7 @@
 -module(pinnace_registry).
 -behaviour(gen_server).
 
--export([start_link/0]).
+-export([start_link/0, handle/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
 -include("pinnace_port.hrl").
@@ -12,8 +12,14 @@
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
+%% A socket for its users.
+-spec handle(pos_integer()) -> {pinnace_socket, pos_integer(), pid()}.
+handle(Id) ->
+    ?HANDLE(Id, whereis(?MODULE)).
+
 -spec init([]) -> {ok, []}.
 init([]) ->
+    ?MODES = ets:new(?MODES, [named_table, public]),
     ?SOCKETS = ets:new(?SOCKETS, [named_table, public, {read_concurrency, true}]),
     ?SPECS = ets:new(?SPECS, [named_table, public]),
     ?CONTEXTS = ets:new(?CONTEXTS, [named_table, public]),

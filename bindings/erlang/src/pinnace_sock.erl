@@ -3,7 +3,8 @@
 -module(pinnace_sock).
 
 -export([new/5, renew/3, credit/1]).
--export([delivered/2, part/3, recv/3, give_up/2, resume/1, set/2, get/2]).
+-export([delivered/2, part/3, recv/3, give_up/2, resume/1, set/2, get/2, info/1]).
+-export([modes/1, set_modes/2]).
 -export([wait/4, room/3, unconfirmed/1, close/2]).
 
 -include("pinnace_port.hrl").
@@ -24,7 +25,8 @@
 -spec new(pos_integer(), port(), pid(), none | pos_integer(), non_neg_integer()) -> sock().
 new(Id, Port, Owner, EventsOf, Window) ->
     Out = atomics:new(2, []),
-    #sock{id = Id, port = Port, owner = Owner, monitor = monitor(process, Owner), events_of = EventsOf, out = Out,
+    Handle = pinnace_registry:handle(Id),
+    #sock{id = Id, handle = Handle, port = Port, owner = Owner, monitor = monitor(process, Owner), events_of = EventsOf, out = Out,
           room = new_room(Id, Port, Out, Window)}.
 
 new_room(Id, Port, Out, Window) ->
@@ -67,13 +69,13 @@ part(false, Content, #sock{part = Part} = Sock) ->
 part(true, Content, #sock{part = Part} = Sock) ->
     delivered(iolist_to_binary([Part, Content]), Sock#sock{part = []}).
 
-arrived(Messages, Octets, #sock{active = true, events_of = none, owner = Owner, id = Id} = Sock) ->
+arrived(Messages, Octets, #sock{active = true, events_of = none, owner = Owner, handle = Handle} = Sock) ->
     ok = case Sock#sock.deliver of
         batch ->
-            Owner ! {pinnace_batch, {pinnace_socket, Id}, Messages},
+            Owner ! {pinnace_batch, Handle, Messages},
             ok;
         message ->
-            tell_each(Owner, {pinnace_socket, Id}, Messages)
+            tell_each(Owner, Handle, Messages)
     end,
     used(Octets, Sock);
 arrived(Messages, _Octets, #sock{queue = Queue} = Sock) ->
@@ -110,19 +112,19 @@ give(#sock{queue = Queue, receivers = Receivers, active = Active} = Sock) ->
             end
     end.
 
-tell(Message, #sock{events_of = none, owner = Owner, id = Id, deliver = message}) ->
-    Owner ! {pinnace, {pinnace_socket, Id}, Message};
-tell(Message, #sock{events_of = none, owner = Owner, id = Id, deliver = batch}) ->
-    Owner ! {pinnace_batch, {pinnace_socket, Id}, [Message]};
+tell(Message, #sock{events_of = none, owner = Owner, handle = Handle, deliver = message}) ->
+    Owner ! {pinnace, Handle, Message};
+tell(Message, #sock{events_of = none, owner = Owner, handle = Handle, deliver = batch}) ->
+    Owner ! {pinnace_batch, Handle, [Message]};
 tell(Message, #sock{events_of = Of, owner = Owner}) ->
-    Owner ! {pinnace_event, {pinnace_socket, Of}, pinnace_wire:event(Message)}.
+    Owner ! {pinnace_event, pinnace_registry:handle(Of), pinnace_wire:event(Message)}.
 
 count_down(#sock{active = true}) ->
     true;
 count_down(#sock{active = once}) ->
     false;
-count_down(#sock{active = 1, owner = Owner, id = Id}) ->
-    Owner ! {pinnace_passive, {pinnace_socket, Id}},
+count_down(#sock{active = 1, owner = Owner, handle = Handle}) ->
+    Owner ! {pinnace_passive, Handle},
     false;
 count_down(#sock{active = Count}) ->
     Count - 1.
@@ -201,6 +203,20 @@ get(active, #sock{active = Active}) -> {ok, Active};
 get(deliver, #sock{deliver = Deliver}) -> {ok, Deliver};
 get(copy, #sock{copy = Copy}) -> {ok, Copy};
 get(_Name, _Sock) -> error.
+
+%% The options that this process has.
+-spec modes(sock()) -> [{atom(), term()}].
+modes(#sock{active = Active, deliver = Deliver, copy = Copy}) ->
+    [{deliver, Deliver}, {copy, Copy}, {active, Active}].
+
+-spec set_modes([{atom(), term()}], sock()) -> sock().
+set_modes(Modes, Sock) ->
+    lists:foldl(fun(Mode, Before) -> {ok, After} = set(Mode, Before), After end, Sock, Modes).
+
+%% What is known of a socket, for its users.
+-spec info(sock()) -> #{owner := pid(), active := term(), queued := non_neg_integer(), room := integer()}.
+info(#sock{owner = Owner, active = Active, queue = Queue, room = Room}) ->
+    #{owner => Owner, active => Active, queued => queue:len(Queue), room => atomics:get(Room, ?ROOM)}.
 
 %% Lets a sender wait until there is room in `Room', or until another program has made the socket again.
 -spec wait(room | program, atomics:atomics_ref(), gen_server:from(), sock()) -> {reply, ok, sock()} | {wait, sock()}.

@@ -1,5 +1,7 @@
 -record(sock, {
     id :: pos_integer(),
+    %% The socket for its users.
+    handle :: {pinnace_socket, pos_integer(), pid()},
     port :: port(),
     owner :: pid(),
     monitor :: reference(),

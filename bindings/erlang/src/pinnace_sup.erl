@@ -1,8 +1,13 @@
-%% @private
+%% @doc The supervisor of all processes of the application. `child_spec/0' puts it below one's own.
 -module(pinnace_sup).
 -behaviour(supervisor).
 
--export([start_link/0, init/1]).
+-export([child_spec/0, start_link/0, init/1]).
+
+%% For one's own supervisor, in place of the application's, which is then not started. A node has one of them.
+-spec child_spec() -> supervisor:child_spec().
+child_spec() ->
+    #{id => ?MODULE, start => {?MODULE, start_link, []}, type => supervisor}.
 
 -spec start_link() -> supervisor:startlink_ret().
 start_link() ->

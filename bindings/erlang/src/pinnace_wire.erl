@@ -3,7 +3,7 @@
 
 -export([hello/1, request/3, send/1, parts/2, credit/3, ping/1]).
 -export([encode/1, octets/1, messages/1]).
--export([bytes/1, entries/1, options/1, option/2, value/2, event/1, batches/1, fits/1]).
+-export([bytes/1, entries/1, options/1, option/2, value/2, event/1, batches/1, fits/1, fits_request/1]).
 
 -export_type([message/0]).
 
@@ -88,6 +88,13 @@ frames(<<1:1, Size:31, Frame:Size/binary, Rest/binary>>, Frames) ->
 fits(Octets) ->
     Octets =< ?PART_MAX.
 
+-define(REQUEST_MAX, (1048576 - 7)).
+
+%% Whether these arguments of a request fit into a packet.
+-spec fits_request(iodata()) -> boolean().
+fits_request(Arguments) ->
+    iolist_size(Arguments) =< ?REQUEST_MAX.
+
 -define(BATCH_MAX, 61440).
 
 %% Messages in batches for a packet each: encoded, with their octets and their number.
@@ -155,21 +162,38 @@ entries(<<Size:32, Name:Size/binary, 1, Length:32, Text:Length/binary, Rest/bina
 entries(<<>>, Map) ->
     Map.
 
-put_in([Name], Value, Map) ->
+put_in([Name], Value, Map) when is_map(Map) ->
     Map#{key(Name) => Value};
-put_in([Name | Names], Value, Map) ->
+put_in([Name | Names], Value, Map) when is_map(Map) ->
     Key = key(Name),
     Map#{Key => put_in(Names, Value, maps:get(Key, Map, #{}))}.
 
 %% The names are those of the program, and few.
 key(Name) ->
     try binary_to_integer(Name)
-    catch error:badarg -> binary_to_atom(Name)
+    catch error:badarg -> binary_to_atom(text(Name, unicode:characters_to_binary(Name)))
     end.
+
+-define(ATOM_MAX, 255).
+
+%% A text, if it is UTF-8 and can be an atom.
+text(Text, Text) when byte_size(Text) =< ?ATOM_MAX ->
+    Text.
 
 %% The table of options: by name, their numbers and the kinds of their values.
 -spec options(binary()) -> #{atom() => {integer(), int | int64 | bits | text | bytes | key}}.
 options(<<_Count:16, Rows/binary>>) ->
-    Kinds = {int, int64, bits, text, bytes, key},
-    maps:from_list([{binary_to_atom(string:lowercase(Name)), {Number, element(Kind, Kinds)}}
-                    || <<Number:32/signed, Kind, Size:32, Name:Size/binary>> <= Rows]).
+    maps:from_list(rows(Rows)).
+
+rows(<<Number:32/signed, Kind, Size:32, Name:Size/binary, Rest/binary>>) ->
+    Text = text(Name, unicode:characters_to_binary(Name)),
+    [{binary_to_atom(string:lowercase(Text)), {Number, kind(Kind)}} | rows(Rest)];
+rows(<<>>) ->
+    [].
+
+kind(1) -> int;
+kind(2) -> int64;
+kind(3) -> bits;
+kind(4) -> text;
+kind(5) -> bytes;
+kind(6) -> key.

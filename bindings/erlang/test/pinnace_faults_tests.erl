@@ -8,7 +8,8 @@
 faults_test_() ->
     Tests = [fun sockets_come_back/0, fun callers_learn_that_it_died/0, fun a_stopped_program_is_replaced/0,
              fun what_was_not_taken_is_told/0, fun too_many_deaths/0, fun owners_that_die/0, fun many_senders/0,
-             fun many_sockets/0, fun code_is_loaded_under_load/0, fun subscriptions_come_back/0],
+             fun many_sockets/0, fun code_is_loaded_under_load/0, fun subscriptions_come_back/0,
+             fun closed_while_it_is_made_again/0, fun modes_come_back/0],
     {foreach, fun quietly/0, fun stop/1, [{timeout, limit_s(), Test} || Test <- Tests]}.
 
 quietly() ->
@@ -160,6 +161,50 @@ subscriptions_come_back() ->
     ?assertEqual([[<<1, "a">>], [<<1, "c">>]], Topics()),
     ok = pinnace:send(Pub, <<"c: news">>),
     ?assertEqual({ok, [<<"c: news">>]}, pinnace:recv(Sub, ?PATIENCE_MS)).
+
+%% A socket is closed after another program was asked to make it again, and before the answer.
+closed_while_it_is_made_again() ->
+    {Pull, Push} = pair("inproc://closed"),
+    Port = whereis(pinnace_port),
+    OsPid = os_pid(),
+    ok = sys:suspend(Port),
+    "" = os:cmd("kill -KILL " ++ OsPid),
+    until(fun() -> is_queued(Port, fun(Message) -> is_port(element(1, Message)) end) end),
+    Self = self(),
+    spawn_link(fun() -> Self ! {closed, pinnace:close(Push)} end),
+    until(fun() -> is_queued(Port, fun(Message) -> element(1, Message) =:= '$gen_call' end) end),
+    ok = sys:resume(Port),
+    receive {closed, Result} -> ?assertEqual(ok, Result) after ?PATIENCE_MS -> error(late) end,
+    ?assertEqual(Port, whereis(pinnace_port)),
+    ?assertEqual({error, eagain}, pinnace:recv(Pull, 0)).
+
+%% The process of the port gives up, and its supervisor starts another: sockets are as they were.
+modes_come_back() ->
+    ok = application:set_env(pinnace, restart_intensity, {0, 60}),
+    {Pull, Push} = pair("inproc://modes"),
+    {ok, Other} = pinnace:socket(pull, [{copy, 7}]),
+    {ok, Monitor} = pinnace:monitor(Other),
+    ok = pinnace:setopts(Pull, [{active, 3}, {deliver, batch}]),
+    Port = whereis(pinnace_port),
+    _ = kill("KILL"),
+    until(fun() -> is_pid(whereis(pinnace_port)) andalso whereis(pinnace_port) =/= Port end),
+    %% Until it is made again, a socket is not closed.
+    until(fun() ->
+        case pinnace:getopts(Other, [copy]) of
+            {ok, [{copy, 7}]} -> true;
+            {error, port_crashed} -> false
+        end
+    end),
+    ok = pinnace:send_many(Push, [<<"1">>, <<"2">>, <<"3">>, <<"4">>]),
+    [receive {pinnace_batch, Pull, [[Message]]} -> ok after ?PATIENCE_MS -> error(Message) end
+     || Message <- [<<"1">>, <<"2">>, <<"3">>]],
+    receive {pinnace_passive, Pull} -> ok after ?PATIENCE_MS -> error(passive) end,
+    ?assertEqual({ok, [<<"4">>]}, pinnace:recv(Pull, ?PATIENCE_MS)),
+    ?assertMatch({ok, #{active := true}}, pinnace:info(Monitor)).
+
+is_queued(Pid, Is) ->
+    {messages, Messages} = process_info(Pid, messages),
+    lists:any(Is, Messages).
 
 %% A program that dies again and again is not started for ever: the application ends.
 too_many_deaths() ->

@@ -18,12 +18,13 @@ stop(_) ->
 sockets_test_() ->
     Tests = [fun messages_arrive/0, fun frames_are_kept/0, fun many_at_once/0, fun a_large_message/0,
              fun requests_and_replies/0, fun topics/0, fun groups/0, fun routing_ids/0,
-             fun nothing_is_lost_at_a_timeout/0, fun receivers_take_turns/0, fun a_receiver_that_died_gets_nothing/0, fun no_room/0, fun confirmations/0,
+             fun nothing_is_lost_at_a_timeout/0, fun receivers_take_turns/0,
+             fun a_receiver_that_died_gets_nothing/0, fun no_room/0, fun confirmations/0,
              fun unsent_messages_are_told/0, fun active_true/0, fun active_once/0, fun active_count/0, fun batches/0,
              fun switching_loses_nothing/0, fun a_full_mailbox_holds_back/0, fun small_frames_are_copied/0,
-             fun options/0, fun wrong_arguments/0, fun endpoints/0, fun owners/0, fun a_new_owner/0,
-             fun monitors/0, fun statistics_are_maps/0, fun curve/0, fun closed_sockets/0, fun reasons_in_words/0,
-             fun the_release/0],
+             fun options/0, fun wrong_arguments/0, fun requests_that_are_too_large/0, fun endpoints/0, fun owners/0,
+             fun a_new_owner/0, fun monitors/0, fun statistics_are_maps/0, fun curve/0, fun closed_sockets/0,
+             fun reasons_in_words/0, fun the_release/0],
     {foreach, fun start/0, fun stop/1, [{timeout, 60, Test} || Test <- Tests]}.
 
 pair() ->
@@ -332,6 +333,20 @@ wrong_arguments() ->
     %% The process is unharmed.
     ?assertEqual({error, eagain}, pinnace:recv(Pull, 0)).
 
+%% A request that is larger than a packet is refused, and does not end the program.
+requests_that_are_too_large() ->
+    {Pull, Push} = pair(),
+    Confirm = fun(Size) -> pinnace:send(Push, binary:copy(<<"x">>, Size), [confirm]) end,
+    Most = 1048561,
+    {ok, #{os_pid := OsPid}} = pinnace:info(Push),
+    ?assertEqual(ok, Confirm(Most)),
+    ?assertEqual({error, emsgsize}, Confirm(Most + 1)),
+    ?assertEqual({error, emsgsize}, pinnace:connect(Push, binary:copy(<<"x">>, 2000000))),
+    ?assertEqual({error, emsgsize}, pinnace:setopts(Push, [{zap_domain, binary:copy(<<"x">>, 2000000)}])),
+    {ok, [Message]} = pinnace:recv(Pull, ?PATIENCE_MS),
+    ?assertEqual(Most, byte_size(Message)),
+    ?assertMatch({ok, #{os_pid := OsPid}}, pinnace:info(Push)).
+
 endpoints() ->
     {ok, Pull} = pinnace:socket(pull),
     {ok, Endpoint} = pinnace:bind(Pull, "tcp://127.0.0.1:*"),
@@ -414,6 +429,16 @@ curve() ->
     take(Pull, [<<"secret">>]),
     {ok, #{peers := Peers}} = pinnace:statistics(Pull),
     ?assertMatch([#{mechanism := <<"CURVE">>}], maps:values(Peers)).
+
+%% A socket that was not closed when the application was stopped.
+stopped_test() ->
+    ok = start(),
+    {ok, Push} = pinnace:socket(push),
+    ok = application:stop(pinnace),
+    [?assertEqual({error, not_started}, Result)
+     || Result <- [pinnace:send(Push, <<"x">>), pinnace:send_many(Push, [<<"x">>]), pinnace:close(Push),
+                   pinnace:send(Push, <<"x">>, [confirm]), pinnace:bind(Push, "inproc://x"), pinnace:statistics(Push),
+                   pinnace:recv(Push), pinnace:info(Push), pinnace:setopts(Push, [{sndhwm, 1}])]].
 
 closed_sockets() ->
     {ok, Pull} = pinnace:socket(pull),

@@ -1,0 +1,1 @@
+[inputs: ["mix.exs", ".formatter.exs", "{lib,test}/**/*.{ex,exs}"]]
