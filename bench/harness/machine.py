@@ -69,11 +69,12 @@ class Weather:
         busy = user + nice + system + irq + softirq
         return busy + idle + iowait + steal, busy, steal, own
 
-    def told(self):
+    def told(self, unwaited=0.0):
+        """`unwaited`: CPU seconds of this program's descendants that it has not waited for."""
         whole, busy, stolen, own = (after - before for before, after in zip(self.began, self.look()))
         if whole <= 0:
             return {}
-        others = max(0.0, busy - own)
+        others = max(0.0, busy - own - unwaited)
         return {
             "other work meanwhile": f"{100 * others / whole:.1f} % of the processors",
             "taken by the host meanwhile": f"{100 * stolen / whole:.1f} %",

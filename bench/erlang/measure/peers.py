@@ -107,13 +107,16 @@ class Peer:
         return cpu_s(below(self.child.pid))
 
     def end(self):
+        """Returns the CPU seconds of what it has started: this program does not wait for it."""
+        unwaited = cpu_s(below(self.child.pid)[1:])
         trial.end_group(self.child)
         self.child.stdout.close()
+        return unwaited
 
 
 class Peers:
     def __init__(self, folder, milliseconds):
-        self.folder, self.milliseconds = folder, milliseconds
+        self.folder, self.milliseconds, self.unwaited = folder, milliseconds, 0.0
 
     @contextlib.contextmanager
     def peer(self, *words):
@@ -124,7 +127,7 @@ class Peers:
         try:
             yield peer
         finally:
-            peer.end()
+            self.unwaited += peer.end()
 
     @staticmethod
     def arguments(side, way):

@@ -2,10 +2,7 @@
 -module(czmq_poller_tests).
 
 -include_lib("eunit/include/eunit.hrl").
-
--define(PATIENCE_MS, 20000).
-%% How long something is watched that must not happen.
--define(A_MOMENT_MS, 100).
+-include("waiting.hrl").
 
 start() ->
     {ok, Context} = czmq:start(),
@@ -23,12 +20,7 @@ poller_test_() ->
              fun a_socket_has_one/1, fun nothing_is_lost_when_it_stops/1, fun what_was_received_goes_first/1,
              fun frames_are_not_received_meanwhile/1, fun a_full_mailbox_holds_back/1, fun a_function_that_fails/1,
              fun a_killed_one_ends_its_socket/1, fun stopping_twice/1],
-    {foreach, fun start/0, fun stop/1,
-     [fun(Context) -> {timeout, 60, {name(Test), fun() -> Test(Context) end}} end || Test <- Tests]}.
-
-name(Test) ->
-    {name, Name} = erlang:fun_info(Test, name),
-    atom_to_list(Name).
+    {foreach, fun start/0, fun stop/1, each(Tests)}.
 
 pair(Context) ->
     {ok, Pull} = czmq:zsocket_new(Context, pull),
@@ -39,31 +31,14 @@ pair(Context) ->
 
 %% Sends numbers, and waits while there is no room.
 send(Push, Numbers) ->
-    [until(fun() -> czmq:zsocket_sendmem(Push, <<Number:32>>) end) || Number <- Numbers],
+    [result(fun() -> czmq:zsocket_sendmem(Push, <<Number:32>>) end) || Number <- Numbers],
     ok.
-
-until(Do) ->
-    until(Do, erlang:monotonic_time(millisecond) + ?PATIENCE_MS).
-
-until(Do, Deadline) ->
-    case Do() of
-        error ->
-            ?assert(erlang:monotonic_time(millisecond) < Deadline),
-            until(Do, Deadline);
-        Result ->
-            Result
-    end.
-
-next() ->
-    receive Message -> Message
-    after ?PATIENCE_MS -> nothing
-    end.
 
 got(Poller, Numbers) ->
     [?assertEqual({Poller, [<<Number:32>>]}, next()) || Number <- Numbers].
 
 received(Pull, Numbers) ->
-    [?assertEqual({ok, [<<Number:32>>]}, until(fun() -> czmq:zframe_recv_all(Pull) end)) || Number <- Numbers].
+    [?assertEqual({ok, [<<Number:32>>]}, result(fun() -> czmq:zframe_recv_all(Pull) end)) || Number <- Numbers].
 
 %% Runs Do, and returns why a process has ended by it.
 ended(Pid, Do) ->
@@ -199,7 +174,7 @@ what_was_received_goes_first(Context) ->
     {Pull, Push} = pair(Context),
     ok = czmq:zsocket_send_all(Push, [<<"a">>, <<"b">>, <<"c">>]),
     ok = send(Push, [1]),
-    ?assertEqual({ok, {<<"a">>, true}}, until(fun() -> czmq:zframe_recv_nowait(Pull) end)),
+    ?assertEqual({ok, {<<"a">>, true}}, result(fun() -> czmq:zframe_recv_nowait(Pull) end)),
     {ok, Poller} = czmq_poller:start(Pull, []),
     ?assertEqual({Poller, [<<"b">>, <<"c">>]}, next()),
     got(Poller, [1]).
@@ -256,7 +231,7 @@ a_killed_one_ends_its_socket(Context) ->
     {Pull, _Push} = pair(Context),
     {ok, Poller} = czmq_poller:start(Pull, []),
     ?assertEqual(killed, ended(Poller, fun() -> exit(Poller, kill) end)),
-    ?assertEqual({error, invalid_socket}, until(fun() -> czmq:zframe_recv_nowait(Pull) end)),
+    ?assertEqual({error, invalid_socket}, result(fun() -> czmq:zframe_recv_nowait(Pull) end)),
     ?assertEqual({error, invalid_socket}, czmq_poller:start(Pull, [])).
 
 stopping_twice(Context) ->

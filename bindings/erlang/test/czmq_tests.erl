@@ -2,10 +2,7 @@
 -module(czmq_tests).
 
 -include_lib("eunit/include/eunit.hrl").
-
--define(PATIENCE_MS, 20000).
-%% How long something is watched that must not happen.
--define(A_MOMENT_MS, 100).
+-include("waiting.hrl").
 
 start() ->
     {ok, Context} = czmq:start(),
@@ -27,12 +24,7 @@ czmq_test_() ->
              fun what_is_left_of_a_message/1, fun strings_with_a_timeout/1, fun receivers_of_frames/1,
              fun destroyed_things/1, fun a_context_that_ended/1, fun the_application_ends/1,
              fun killed_contexts_are_forgotten/1],
-    {foreach, fun start/0, fun stop/1,
-     [fun(Context) -> {timeout, 60, {name(Test), fun() -> Test(Context) end}} end || Test <- Tests]}.
-
-name(Test) ->
-    {name, Name} = erlang:fun_info(Test, name),
-    atom_to_list(Name).
+    {foreach, fun start/0, fun stop/1, each(Tests)}.
 
 new(Context, Type) ->
     {ok, Socket} = czmq:zsocket_new(Context, Type),
@@ -50,29 +42,11 @@ join(Server, Client) ->
 endpoint(Port) ->
     "tcp://127.0.0.1:" ++ integer_to_list(Port).
 
-%% Repeats a call that does not wait until it has a result.
-until(Do) ->
-    until(Do, erlang:monotonic_time(millisecond) + ?PATIENCE_MS).
-
-until(Do, Deadline) ->
-    case Do() of
-        error ->
-            ?assert(erlang:monotonic_time(millisecond) < Deadline),
-            until(Do, Deadline);
-        Result ->
-            Result
-    end.
-
 string_of(Socket) ->
     czmq:zstr_recv(Socket, [{timeout, ?PATIENCE_MS}]).
 
 all_of(Socket) ->
-    until(fun() -> czmq:zframe_recv_all(Socket) end).
-
-next() ->
-    receive Message -> Message
-    after ?PATIENCE_MS -> nothing
-    end.
+    result(fun() -> czmq:zframe_recv_all(Socket) end).
 
 ended(Pid) ->
     Monitor = monitor(process, Pid),
@@ -90,7 +64,7 @@ strings(Context) ->
     ok = czmq:zstr_send(Push, ""),
     ?assertEqual({ok, "one"}, string_of(Pull)),
     ?assertEqual({ok, "two"}, czmq:zstr_recv(Pull)),
-    ?assertEqual({ok, ""}, until(fun() -> czmq:zstr_recv_nowait(Pull) end)).
+    ?assertEqual({ok, ""}, result(fun() -> czmq:zstr_recv_nowait(Pull) end)).
 
 frames(Context) ->
     {Pull, Push} = pair(Context, pull, push),
@@ -100,13 +74,13 @@ frames(Context) ->
     ?assertEqual(error, czmq:zframe_recv_nowait(Pull)),
     ok = czmq:zsocket_sendmem(Push, <<"d">>, [reuse]),
     ok = czmq:zsocket_sendmem(Push, <<"e">>),
-    {ok, Frame} = until(fun() -> czmq:zframe_recv_nowait(Pull) end),
+    {ok, Frame} = result(fun() -> czmq:zframe_recv_nowait(Pull) end),
     ?assertEqual(<<"a">>, czmq:zframe_data(Frame)),
     ?assert(czmq:zframe_more(Frame)),
     ?assertEqual({ok, {<<"bc">>, true}}, czmq:zframe_recv_nowait(Pull)),
     {ok, Last} = czmq:zframe_recv_nowait(Pull),
     ?assertEqual({<<"d">>, false}, {czmq:zframe_data(Last), czmq:zframe_more(Last)}),
-    ?assertEqual({ok, {<<"e">>, false}}, until(fun() -> czmq:zframe_recv_nowait(Pull) end)).
+    ?assertEqual({ok, {<<"e">>, false}}, result(fun() -> czmq:zframe_recv_nowait(Pull) end)).
 
 admission(Context) ->
     {ok, Auth} = czmq:zauth_new(Context),
@@ -254,7 +228,7 @@ sockets_end_with_their_context(Context) ->
             Bound -> Bound
         end
     end,
-    ?assertEqual({ok, Port}, until(Bind)).
+    ?assertEqual({ok, Port}, result(Bind)).
 
 endpoints(Context) ->
     {Pull, Push} = {new(Context, pull), new(Context, push)},
@@ -299,7 +273,7 @@ a_failed_last_frame_is_repeated(Context) ->
     ?assertEqual(error, czmq:zsocket_sendmem(Push, <<"last">>)),
     join(Pull, Push),
     [{ok, [Filler]} = all_of(Pull) || _ <- lists:seq(1, Count)],
-    ok = until(fun() -> czmq:zsocket_sendmem(Push, <<"last">>) end),
+    ok = result(fun() -> czmq:zsocket_sendmem(Push, <<"last">>) end),
     ?assertEqual({ok, [<<"first">>, <<"last">>]}, all_of(Pull)).
 
 what_is_left_of_a_message(Context) ->
@@ -308,7 +282,7 @@ what_is_left_of_a_message(Context) ->
     ?assertEqual({ok, "a"}, string_of(Pull)),
     ?assertEqual({ok, [<<"b">>, <<"c">>]}, czmq:zframe_recv_all(Pull)),
     ?assertEqual({ok, [<<"a">>, <<"b">>, <<"c">>]}, all_of(Pull)),
-    ?assertEqual({ok, {<<"a">>, true}}, until(fun() -> czmq:zframe_recv_nowait(Pull) end)),
+    ?assertEqual({ok, {<<"a">>, true}}, result(fun() -> czmq:zframe_recv_nowait(Pull) end)),
     ?assertEqual({ok, "b"}, czmq:zstr_recv_nowait(Pull)),
     ?assertEqual({ok, "c"}, czmq:zstr_recv(Pull)),
     ?assertEqual(error, czmq:zframe_recv_all(Pull)).

@@ -2,8 +2,7 @@
 -module(czmq_zauth_tests).
 
 -include_lib("eunit/include/eunit.hrl").
-
--define(PATIENCE_MS, 20000).
+-include("waiting.hrl").
 
 start() ->
     {ok, Context} = czmq:start(),
@@ -17,12 +16,7 @@ zauth_test_() ->
     Tests = [fun addresses/1, fun passwords/1, fun keys/1, fun certificates/1, fun certificates_of_other_programs/1,
              fun one_handler/1, fun the_handler_ends_with_its_context/1,
              fun nobody_is_admitted_without_the_handler/1, fun the_handler_is_back_before_the_sockets/1],
-    {foreach, fun start/0, fun stop/1,
-     [fun(Context) -> {timeout, 60, {name(Test), fun() -> Test(Context) end}} end || Test <- Tests]}.
-
-name(Test) ->
-    {name, Name} = erlang:fun_info(Test, name),
-    atom_to_list(Name).
+    {foreach, fun start/0, fun stop/1, each(Tests)}.
 
 new(Context, Type) ->
     {ok, Socket} = czmq:zsocket_new(Context, Type),
@@ -34,19 +28,6 @@ join(Server, Client) ->
 
 endpoint(Port) ->
     "tcp://127.0.0.1:" ++ integer_to_list(Port).
-
-%% Repeats a call that does not wait until it has a result.
-until(Do) ->
-    until(Do, erlang:monotonic_time(millisecond) + ?PATIENCE_MS).
-
-until(Do, Deadline) ->
-    case Do() of
-        error ->
-            ?assert(erlang:monotonic_time(millisecond) < Deadline),
-            until(Do, Deadline);
-        Result ->
-            Result
-    end.
 
 string_of(Socket) ->
     czmq:zstr_recv(Socket, [{timeout, ?PATIENCE_MS}]).
@@ -229,7 +210,7 @@ the_handler_ends_with_its_context(Context) ->
     {ok, _} = czmq:zauth_new(Other),
     ok = czmq:terminate(Other),
     New = fun() -> case czmq:zauth_new(Context) of {error, new_failed} -> error; Made -> Made end end,
-    ?assertMatch({ok, _}, until(New)).
+    ?assertMatch({ok, _}, result(New)).
 
 %% A handler that fails ends its context, because the sockets would admit every peer.
 nobody_is_admitted_without_the_handler(_Context) ->
@@ -279,7 +260,7 @@ client(Context, ServerKey) ->
 
 %% Sends when there is another program.
 sent(Send, OsPid) ->
-    until(fun() ->
+    result(fun() ->
         case element(2, sys:get_state(pinnace_port)) of
             {_, OsPid} -> error;
             _ -> Send()

@@ -2,10 +2,7 @@
 -module(pinnace_erlzmq_tests).
 
 -include_lib("eunit/include/eunit.hrl").
-
--define(PATIENCE_MS, 20000).
-%% How long something is watched that must not happen.
--define(A_MOMENT_MS, 100).
+-include("waiting.hrl").
 
 start() ->
     {ok, Context} = pinnace_erlzmq:context(),
@@ -20,12 +17,7 @@ erlzmq_test_() ->
              fun active_sockets/1, fun another_process/1, fun active_frames/1, fun receivers_that_end/1,
              fun messages_for_a_receiver_that_ended/1, fun topics/1,
              fun requests_and_replies/1, fun closed_sockets/1, fun contexts/1, fun wrong_arguments/1],
-    {foreach, fun start/0, fun stop/1,
-     [fun(Context) -> {timeout, 60, {name(Test), fun() -> Test(Context) end}} end || Test <- Tests]}.
-
-name(Test) ->
-    {name, Name} = erlang:fun_info(Test, name),
-    atom_to_list(Name).
+    {foreach, fun start/0, fun stop/1, each(Tests)}.
 
 new(Context, Type) ->
     {ok, Socket} = pinnace_erlzmq:socket(Context, Type),
@@ -48,16 +40,6 @@ recv(Socket) ->
 more(Socket) ->
     {ok, More} = pinnace_erlzmq:getsockopt(Socket, rcvmore),
     More.
-
-next() ->
-    receive Message -> Message
-    after ?PATIENCE_MS -> nothing
-    end.
-
-nothing() ->
-    receive Message -> Message
-    after ?A_MOMENT_MS -> nothing
-    end.
 
 messages(Context) ->
     {Pull, Push} = pair(Context, pull, push),

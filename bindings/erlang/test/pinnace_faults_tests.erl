@@ -2,8 +2,7 @@
 -module(pinnace_faults_tests).
 
 -include_lib("eunit/include/eunit.hrl").
-
--define(PATIENCE_MS, 20000).
+-include("waiting.hrl").
 
 faults_test_() ->
     Tests = [fun sockets_come_back/0, fun callers_learn_that_it_died/0, fun a_stopped_program_is_replaced/0,
@@ -50,15 +49,6 @@ kill(Signal) ->
 %% There is no such process, or it is not the program any more.
 is_gone(OsPid) ->
     file:read_file("/proc/" ++ OsPid ++ "/comm") =/= {ok, <<"pinnace-port\n">>}.
-
-until(Holds) ->
-    until(Holds, erlang:monotonic_time(millisecond) + ?PATIENCE_MS).
-
-until(Holds, Deadline) ->
-    Holds() orelse begin
-        ?assert(erlang:monotonic_time(millisecond) < Deadline),
-        until(Holds, Deadline)
-    end.
 
 pair(Name) ->
     {ok, Pull} = pinnace:socket(pull),

@@ -3,10 +3,10 @@
 -behaviour(supervisor).
 
 -include_lib("eunit/include/eunit.hrl").
+-include("waiting.hrl").
 
 -export([init/1]).
 
--define(PATIENCE_MS, 20000).
 
 init([]) ->
     {ok, {#{}, [pinnace_sup:child_spec()]}}.
@@ -76,12 +76,3 @@ other_nodes_are_refused() ->
     %% What is no socket is an error of the caller.
     ?assertError(_, pinnace:close({pinnace_socket, 1})),
     ?assertMatch({ok, _}, pinnace:info(Pull)).
-
-until(Holds) ->
-    until(Holds, erlang:monotonic_time(millisecond) + ?PATIENCE_MS).
-
-until(Holds, Deadline) ->
-    Holds() orelse begin
-        ?assert(erlang:monotonic_time(millisecond) < Deadline),
-        until(Holds, Deadline)
-    end.

@@ -2,10 +2,7 @@
 -module(pinnace_tests).
 
 -include_lib("eunit/include/eunit.hrl").
-
--define(PATIENCE_MS, 20000).
-%% How long something is watched that must not happen.
--define(A_MOMENT_MS, 100).
+-include("waiting.hrl").
 
 start() ->
     {ok, _} = application:ensure_all_started(pinnace),
@@ -42,16 +39,6 @@ numbered(From, To) ->
 
 take(Pull, Messages) ->
     [?assertEqual({ok, [Message]}, pinnace:recv(Pull, ?PATIENCE_MS)) || Message <- Messages].
-
-next() ->
-    receive Message -> Message
-    after ?PATIENCE_MS -> nothing
-    end.
-
-nothing() ->
-    receive Message -> Message
-    after ?A_MOMENT_MS -> nothing
-    end.
 
 messages_arrive() ->
     {Pull, Push} = pair(),
@@ -371,10 +358,6 @@ owners() ->
     receive {'DOWN', Monitor, process, Pid, normal} -> ok after ?PATIENCE_MS -> error(late) end,
     ?assertEqual({error, closed}, until_not(fun() -> pinnace:recv(Pull, 0) end, {error, eagain})),
     ?assertMatch({ok, _}, until_not(fun() -> pinnace:bind(Push, Endpoint) end, {error, eaddrinuse})).
-
-until(Holds) ->
-    true = until_not(Holds, false),
-    ok.
 
 until_not(Do, Value) ->
     until_not(Do, Value, erlang:monotonic_time(millisecond) + ?PATIENCE_MS).

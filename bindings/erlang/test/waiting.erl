@@ -1,0 +1,52 @@
+%% What tests have in common: they wait for an event, with a deadline.
+-module(waiting).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-export([until/1, result/1, next/0, nothing/0, each/1]).
+
+-define(PATIENCE_MS, 20000).
+-define(A_MOMENT_MS, 100).
+
+%% Repeats a call until it returns true.
+until(Holds) ->
+    true = result(fun() ->
+        case Holds() of
+            true -> true;
+            _ -> error
+        end
+    end),
+    ok.
+
+%% Repeats a call until it returns something else than `error', and returns that.
+result(Do) ->
+    result(Do, erlang:monotonic_time(millisecond) + ?PATIENCE_MS).
+
+result(Do, Deadline) ->
+    case Do() of
+        error ->
+            ?assert(erlang:monotonic_time(millisecond) < Deadline),
+            result(Do, Deadline);
+        Result ->
+            Result
+    end.
+
+%% The next message to this process.
+next() ->
+    receive Message -> Message
+    after ?PATIENCE_MS -> nothing
+    end.
+
+%% No message comes for a moment, or this one.
+nothing() ->
+    receive Message -> Message
+    after ?A_MOMENT_MS -> nothing
+    end.
+
+%% Tests for `foreach': each gets what the setup has made, and has its own name.
+each(Tests) ->
+    [fun(Made) -> {timeout, 60, {name(Test), fun() -> Test(Made) end}} end || Test <- Tests].
+
+name(Test) ->
+    {name, Name} = erlang:fun_info(Test, name),
+    atom_to_list(Name).
