@@ -21,11 +21,9 @@
 -define(OPTIONS, {?MODULE, options}).
 
 %% What becomes of an answer.
--type answer() :: none | {call, gen_server:from()} | {step, pos_integer(), step(), gen_server:from()}
+-type answer() :: none | {call, gen_server:from()} | {step, pos_integer(), pinnace_steps:step(), gen_server:from()}
                 | {made, pos_integer(), gen_server:from()} | {monitored, pos_integer(), gen_server:from()}
-                | {again, pos_integer(), step(), Deadline :: integer()}.
-%% A request that is repeated to make a socket again.
--type step() :: {Operation :: pos_integer(), Argument :: iodata()}.
+                | {again, pos_integer(), pinnace_steps:step(), Deadline :: integer()}.
 
 -record(state, {
     program :: pinnace_program:program(),
@@ -157,9 +155,7 @@ replied({wait, Sock}, State) -> {noreply, put_sock(Sock, State)}.
 
 info(#sock{id = Id} = Sock, #state{program = {_, OsPid}}) ->
     [{_, _, Type, _, Steps}] = ets:lookup(?SPECS, Id),
-    Endpoints = fun(Operation) ->
-        [Endpoint || {Made, <<_:32, Endpoint/binary>>} <- lists:reverse(Steps), Made =:= Operation]
-    end,
+    Endpoints = fun(Operation) -> pinnace_steps:endpoints(Operation, Steps) end,
     Name = case Type of {monitor, _} -> monitor; _ -> Type end,
     (pinnace_sock:info(Sock))#{type => Name, bound => Endpoints(?BIND), connected => Endpoints(?CONNECT),
                                os_pid => OsPid}.
@@ -369,32 +365,9 @@ window(<<Room:32>>, Type, _Context) when is_atom(Type) -> {Room, none}.
 %% Keeps what is needed to make the socket again. An endpoint is kept as it was resolved.
 note_step(Id, Step, Value) ->
     case ets:lookup(?SPECS, Id) of
-        [{_, _, _, _, Steps}] -> true = ets:update_element(?SPECS, Id, {5, steps(Step, Value, Steps)});
+        [{_, _, _, _, Steps}] -> true = ets:update_element(?SPECS, Id, {5, pinnace_steps:add(Step, Value, Steps)});
         [] -> true
     end.
-
-steps({?BIND, _}, Endpoint, Steps) ->
-    [{?BIND, iolist_to_binary(pinnace_wire:bytes(Endpoint))} | Steps];
-steps({?CONNECT, _}, Endpoint, Steps) ->
-    [{?CONNECT, iolist_to_binary(pinnace_wire:bytes(Endpoint))} | Steps];
-steps({?UNBIND, Endpoint}, _, Steps) ->
-    lists:delete({?BIND, iolist_to_binary(Endpoint)}, Steps);
-steps({?DISCONNECT, Endpoint}, _, Steps) ->
-    lists:delete({?CONNECT, iolist_to_binary(Endpoint)}, Steps);
-steps({?LEAVE, Group}, _, Steps) ->
-    lists:delete({?JOIN, iolist_to_binary(Group)}, Steps);
-steps({?SET_OPTION, Argument}, _, Steps) ->
-    set_again(iolist_to_binary(Argument), Steps);
-steps({Operation, Argument}, _, Steps) ->
-    [{Operation, iolist_to_binary(Argument)} | Steps].
-
--define(SUBSCRIBE, 6).
--define(UNSUBSCRIBE, 7).
-
-set_again(<<?UNSUBSCRIBE:32, Topic/binary>>, Steps) ->
-    lists:delete({?SET_OPTION, <<?SUBSCRIBE:32, Topic/binary>>}, Steps);
-set_again(Argument, Steps) ->
-    [{?SET_OPTION, Argument} | Steps].
 
 close(#sock{id = Id, monitor = Monitor} = Sock, Answer, #state{socks = Socks, owners = Owners} = State) ->
     ok = pinnace_sock:close(closed, Sock),
@@ -443,7 +416,7 @@ restore(State) ->
     lists:foldl(fun(Spec, Next) -> make_again(Spec, Deadline, Next) end, Asked, Handlers ++ Others).
 
 is_zap_handler({_Id, _Context, _Type, _Owner, Steps}) ->
-    lists:member({?BIND, iolist_to_binary(pinnace_wire:bytes(?ZAP_ENDPOINT))}, Steps).
+    lists:member(?ZAP_ENDPOINT, pinnace_steps:endpoints(?BIND, Steps)).
 
 make_again({Id, Of, {monitor, Events}, _Owner, _Steps}, _Deadline, State) ->
     ask(?MONITOR, <<Of:32, Id:32, Events:64>>, {made_again, Id}, State);
