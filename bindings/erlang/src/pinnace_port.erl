@@ -13,6 +13,8 @@
 
 %% How often the program is asked whether it lives.
 -define(PING_MS, 5000).
+%% How many pings it leaves unanswered before it is ended: one may wait behind a large message.
+-define(SILENT_PINGS, 2).
 %% How often the program may die within how many seconds, before this process ends.
 -define(INTENSITY, {10, 10}).
 %% How long a socket is tried to be bound again, and how often.
@@ -35,8 +37,8 @@
     %% When programs died last, in seconds.
     deaths = [] :: [integer()],
     pings = 0 :: non_neg_integer(),
-    %% Something came from the program since the last ping.
-    is_alive = true :: boolean()
+    %% The pings since something came from the program.
+    silent = 0 :: non_neg_integer()
 }).
 
 -include("pinnace_sock.hrl").
@@ -175,7 +177,7 @@ handle_cast(_Request, State) ->
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
 handle_info({Port, {data, Packet}}, #state{program = {Port, _}} = State) ->
-    try handle_packet(Packet, State#state{is_alive = true}) of
+    try handle_packet(Packet, State#state{silent = 0}) of
         Next -> {noreply, Next}
     catch
         error:function_clause ->
@@ -205,15 +207,15 @@ handle_info({synced, Monitor}, #state{owners = Owners, socks = Socks} = State) -
         #{Monitor := Id} -> {noreply, close(maps:get(Id, Socks), none, State)};
         #{} -> {noreply, State}
     end;
-handle_info(ping, #state{is_alive = false, program = Program} = State) ->
+handle_info(ping, #state{silent = ?SILENT_PINGS, program = Program} = State) ->
     ?LOG_ERROR("pinnace-port does not answer; it is ended"),
     ok = pinnace_program:kill(Program),
     _ = erlang:send_after(ping_ms(), self(), ping),
     died(silent, State);
-handle_info(ping, #state{pings = Pings} = State) ->
+handle_info(ping, #state{pings = Pings, silent = Silent} = State) ->
     to_program(pinnace_wire:ping(Pings), State),
     _ = erlang:send_after(ping_ms(), self(), ping),
-    {noreply, State#state{pings = Pings + 1, is_alive = false}};
+    {noreply, State#state{pings = Pings + 1, silent = Silent + 1}};
 handle_info({'EXIT', Port, Reason}, #state{program = {Port, _} = Program} = State) ->
     %% It has closed its input, and may still run.
     ?LOG_ERROR("pinnace-port has gone: ~0p", [Reason]),
@@ -388,7 +390,7 @@ died(Reason, #state{requests = Requests, socks = Socks, deaths = Deaths} = State
     Recent = [Now | [Death || Death <- Deaths, Now - Death < Seconds]],
     case length(Recent) =< Most andalso pinnace_program:start() of
         {ok, Program} ->
-            {noreply, restore(State#state{program = Program, requests = #{}, deaths = Recent, is_alive = true})};
+            {noreply, restore(State#state{program = Program, requests = #{}, deaths = Recent, silent = 0})};
         false ->
             {stop, {port_crashed, Reason}, State};
         {error, Problem} ->

@@ -41,8 +41,10 @@ impl Input {
 
     /// Reads once; it waits if there is nothing. False: the client has closed its end.
     pub fn read(&mut self) -> io::Result<bool> {
-        self.buffer.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
         if self.end == self.buffer.len() {
             // A packet that is larger than what is read at once.
             self.buffer.resize(LENGTH_OCTETS + PACKET_MAX, 0);
