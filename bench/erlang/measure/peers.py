@@ -107,7 +107,7 @@ class Peer:
         return cpu_s(below(self.child.pid))
 
     def end(self):
-        """Returns the CPU seconds of what it has started: this program does not wait for it."""
+        """Ends the peer. Returns the CPU seconds of its child processes, which getrusage(2) does not count for us."""
         unwaited = cpu_s(below(self.child.pid)[1:])
         trial.end_group(self.child)
         self.child.stdout.close()

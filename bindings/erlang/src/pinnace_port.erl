@@ -376,7 +376,8 @@ close(#sock{id = Id, monitor = Monitor} = Sock, Answer, #state{socks = Socks, ow
     true = ets:delete(?SPECS, Id),
     ask(?CLOSE, <<Id:32>>, Answer, State#state{socks = maps:remove(Id, Socks), owners = maps:remove(Monitor, Owners)}).
 
-%% The program has died: those who wait for answers learn that, and all is made again by a new one.
+%% The program has died: callers with requests under way get an error, a new program is started, and it makes all contexts
+%% and sockets again.
 died(Reason, #state{requests = Requests, socks = Socks, deaths = Deaths} = State) ->
     maps:foreach(fun(_Id, Answer) -> fail(Answer) end, Requests),
     maps:foreach(fun(Id, Sock) ->

@@ -31,7 +31,7 @@
 %% Where the handler is bound that admits peers (RFC 27).
 -define(ZAP_ENDPOINT, "inproc://zeromq.zap.01").
 
-%% The table of sockets, for those who send: {Id, Port, Room, Queue}. The last two are arrays of atomics, `Room' for as
+%% The table of sockets, read by each send: {Id, Port, Room, Queue}. The last two are arrays of atomics, `Room' for as
 %% long as the program lives, and `Queue' for as long as the socket.
 -define(SOCKETS, pinnace_sockets).
 %% In `Room': the octets that may be sent, and the messages that were passed to the program.

@@ -1,5 +1,5 @@
 %% @private
-%% Owns the tables of what is needed to make each socket again. They outlive the process that uses them.
+%% Owns the tables from which `pinnace_port' makes each socket again. They stay when that process dies.
 -module(pinnace_registry).
 -behaviour(gen_server).
 

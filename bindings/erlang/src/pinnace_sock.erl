@@ -1,5 +1,5 @@
 %% @private
-%% What the port's process knows of a socket: who waits for messages or for room, and what was granted.
+%% The state of a socket in the process `pinnace_port': queued messages, waiting callers, and credit.
 -module(pinnace_sock).
 
 -export([new/5, renew/3, credit/1]).
@@ -13,7 +13,7 @@
 -type sock() :: #sock{}.
 -export_type([sock/0]).
 
-%% The octets that the program may deliver before they are given to anyone.
+%% The octets that the program may deliver beyond those that callers or the owner have got.
 -define(WINDOW, 262144).
 -define(ALL_MESSAGES, 16#FFFFFFFF).
 %% The owner's mailbox has at most as many messages, or batches, before no more is granted.
@@ -87,7 +87,7 @@ tell_each(Owner, Socket, [Message | Messages]) ->
 tell_each(_Owner, _Socket, []) ->
     ok.
 
-%% Gives queued messages to those who wait for them.
+%% Passes queued messages to waiting callers of recv, and then to the owner as the option `active' says.
 give(#sock{queue = Queue, receivers = Receivers, active = Active} = Sock) ->
     case queue:out(Queue) of
         {empty, _} ->
@@ -129,7 +129,8 @@ count_down(#sock{active = 1, owner = Owner, handle = Handle}) ->
 count_down(#sock{active = Count}) ->
     Count - 1.
 
-%% Octets were given to somebody. They are granted again once they are many, unless the owner does not take them.
+%% A caller or the owner has got octets. The program is granted as many again once they are a quarter of the window,
+%% unless the owner's mailbox is full.
 used(Octets, #sock{used = Used} = Sock) when Used + Octets < ?WINDOW div 4 ->
     Sock#sock{used = Used + Octets};
 used(Octets, #sock{used = Used, is_held = true} = Sock) ->

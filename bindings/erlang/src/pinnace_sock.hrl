@@ -17,11 +17,11 @@
     deliver = message :: message | batch,
     %% Frames of at most as many octets are copied, so that they do not keep their packet in memory.
     copy = 0 :: non_neg_integer(),
-    %% Messages that came and were not given to anyone.
+    %% Messages that the program has delivered, and that no caller and not the owner has got.
     queue = queue:new() :: queue:queue(pinnace_wire:message()),
     %% The begin of a message that comes in parts.
     part = [] :: iodata(),
-    %% Octets that were given to somebody, and not granted again.
+    %% Octets that callers or the owner have got, and that the program was not granted again.
     used = 0 :: non_neg_integer(),
     %% A timer runs, because the owner has too many messages.
     is_held = false :: boolean(),

@@ -1,5 +1,5 @@
-%% Random commands over the API, against a model of what one receiver gets from its senders: nothing is lost, doubled or
-%% out of order, except what a killed program had.
+%% PropEr runs random commands of the API, and compares what a receiver gets with a model. The receiver must get each
+%% message once, and each sender's in order, except messages that a killed program had.
 -module(pinnace_model_tests).
 -behaviour(proper_statem).
 

@@ -151,7 +151,7 @@ fn a_file_in_the_way_of_the_folder_itself() {
     assert!(got.err.contains(&format!("{new}/a: a file is in the way of a directory")), "{got:?}");
 }
 
-/// The number of the user `nobody`, whom file permissions bind.
+/// The user id of `nobody`. The kernel checks file permissions for it, and not for root.
 const USER: u32 = 65534;
 
 /// `pinnace files`, as the user `USER` if the tests run as root, otherwise as their own user.
