@@ -4,6 +4,8 @@
 -include_lib("eunit/include/eunit.hrl").
 -include("waiting.hrl").
 
+-import(czmq_pairs, [new/2, join/2, endpoint/1, string_of/1]).
+
 start() ->
     {ok, Context} = czmq:start(),
     ok = czmq:zctx_set_linger(Context, 1000),
@@ -26,24 +28,10 @@ czmq_test_() ->
              fun killed_contexts_are_forgotten/1],
     {foreach, fun start/0, fun stop/1, each(Tests)}.
 
-new(Context, Type) ->
-    {ok, Socket} = czmq:zsocket_new(Context, Type),
-    Socket.
-
 pair(Context, Bound, Connected) ->
     {Server, Client} = {new(Context, Bound), new(Context, Connected)},
     join(Server, Client),
     {Server, Client}.
-
-join(Server, Client) ->
-    {ok, Port} = czmq:zsocket_bind(Server, "tcp://127.0.0.1:*"),
-    ok = czmq:zsocket_connect(Client, endpoint(Port)).
-
-endpoint(Port) ->
-    "tcp://127.0.0.1:" ++ integer_to_list(Port).
-
-string_of(Socket) ->
-    czmq:zstr_recv(Socket, [{timeout, ?PATIENCE_MS}]).
 
 all_of(Socket) ->
     result(fun() -> czmq:zframe_recv_all(Socket) end).

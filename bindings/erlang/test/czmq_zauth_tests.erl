@@ -4,6 +4,8 @@
 -include_lib("eunit/include/eunit.hrl").
 -include("waiting.hrl").
 
+-import(czmq_pairs, [new/2, join/2, endpoint/1, string_of/1]).
+
 start() ->
     {ok, Context} = czmq:start(),
     Context.
@@ -17,20 +19,6 @@ zauth_test_() ->
              fun one_handler/1, fun the_handler_ends_with_its_context/1,
              fun nobody_is_admitted_without_the_handler/1, fun the_handler_is_back_before_the_sockets/1],
     {foreach, fun start/0, fun stop/1, each(Tests)}.
-
-new(Context, Type) ->
-    {ok, Socket} = czmq:zsocket_new(Context, Type),
-    Socket.
-
-join(Server, Client) ->
-    {ok, Port} = czmq:zsocket_bind(Server, "tcp://127.0.0.1:*"),
-    ok = czmq:zsocket_connect(Client, endpoint(Port)).
-
-endpoint(Port) ->
-    "tcp://127.0.0.1:" ++ integer_to_list(Port).
-
-string_of(Socket) ->
-    czmq:zstr_recv(Socket, [{timeout, ?PATIENCE_MS}]).
 
 %% A directory of its own for a test.
 with_directory(Do) ->

@@ -5,8 +5,7 @@
 
 -export([until/1, result/1, next/0, nothing/0, each/1]).
 
--define(PATIENCE_MS, 20000).
--define(A_MOMENT_MS, 100).
+-include("waiting_times.hrl").
 
 %% Repeats a call until it returns true.
 until(Holds) ->

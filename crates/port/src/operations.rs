@@ -106,41 +106,59 @@ pub fn deadline(ms: i32) -> Option<Instant> {
     linger(ms).and_then(|time| Instant::now().checked_add(time))
 }
 
+const LIST_OPTIONS: u16 = 1;
+const NEW_CONTEXT: u16 = 2;
+const SET_CONTEXT: u16 = 3;
+const GET_CONTEXT: u16 = 4;
+const END_CONTEXT: u16 = 5;
+const NEW_SOCKET: u16 = 10;
+const CLOSE: u16 = 11;
+const BIND: u16 = 12;
+const UNBIND: u16 = 13;
+const CONNECT: u16 = 14;
+const DISCONNECT: u16 = 15;
+const SET_OPTION: u16 = 16;
+const GET_OPTION: u16 = 17;
+const JOIN: u16 = 18;
+const LEAVE: u16 = 19;
+const MONITOR: u16 = 20;
+const STATISTICS: u16 = 21;
+const KEY_PAIR: u16 = 30;
 /// Sends one message and confirms it.
 const SEND: u16 = 40;
 
 fn carry_out(session: &mut Session, operation: u16, mut of: Fields<'_>, values: &mut Vec<u8>) -> Outcome {
     match operation {
-        1 => list_options(of, values),
-        2 => new_context(session, of),
-        3 => {
+        LIST_OPTIONS => list_options(of, values),
+        NEW_CONTEXT => new_context(session, of),
+        SET_CONTEXT => {
             let (context, option, value) = (of.u32()?, of.i32()?, of.i32()?);
             of.end()?;
             Ok(context_of(session, context)?.set(option, value)?)
         }
-        4 => {
+        GET_CONTEXT => {
             let (context, option) = (of.u32()?, of.i32()?);
             of.end()?;
             values.extend_from_slice(&context_of(session, context)?.get(option)?.to_be_bytes());
             Ok(())
         }
-        5 => end_context(session, of),
-        10 => new_socket(session, of, values),
-        11 => close_socket(session, of),
-        12 => with_endpoint(session, of, values, Socket::bind),
-        13 => with_endpoint(session, of, &mut Vec::new(), Socket::unbind),
-        14 => with_endpoint(session, of, values, Socket::connect),
-        15 => with_endpoint(session, of, &mut Vec::new(), Socket::disconnect),
-        16 => set_option(session, of),
-        17 => get_option(session, of, values),
-        18 | 19 => {
+        END_CONTEXT => end_context(session, of),
+        NEW_SOCKET => new_socket(session, of, values),
+        CLOSE => close_socket(session, of),
+        BIND => with_endpoint(session, of, values, Socket::bind),
+        UNBIND => with_endpoint(session, of, &mut Vec::new(), Socket::unbind),
+        CONNECT => with_endpoint(session, of, values, Socket::connect),
+        DISCONNECT => with_endpoint(session, of, &mut Vec::new(), Socket::disconnect),
+        SET_OPTION => set_option(session, of),
+        GET_OPTION => get_option(session, of, values),
+        JOIN | LEAVE => {
             let (socket, group) = (socket_of(session, of.u32()?)?, of.bytes()?);
             of.end()?;
-            Ok(socket.join(group, operation == 18)?)
+            Ok(socket.join(group, operation == JOIN)?)
         }
-        20 => monitor(session, of),
-        21 => statistics(session, of, values),
-        30 => {
+        MONITOR => monitor(session, of),
+        STATISTICS => statistics(session, of, values),
+        KEY_PAIR => {
             of.end()?;
             let pair =
                 KeyPair::generate().map_err(|_| Refusal::Other(Errno::IO, "the kernel has no randomness"))?;
