@@ -294,8 +294,8 @@ get(Socket, Name) ->
         end
     end).
 
-%% @doc The state of a socket in this node; the program is not asked. `queued': messages that no caller and not the owner
-%% has got; `room': how many octets can be sent before `send/2' waits; `os_pid': the program's process id.
+%% @doc The state of a socket in this node; the program is not asked. `queued': messages that no caller and not the
+%% owner has got; `room': how many octets can be sent before `send/2' waits; `os_pid': the program's process id.
 -spec info(socket()) -> {ok, info()} | {error, reason()}.
 info(Socket) ->
     local(Socket, fun(Id) -> pinnace_port:call({info, Id}) end).

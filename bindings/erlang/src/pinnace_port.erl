@@ -23,8 +23,9 @@
 -define(OPTIONS, {?MODULE, options}).
 
 %% What becomes of an answer.
--type answer() :: none | {call, gen_server:from()} | {step, pos_integer(), pinnace_steps:step(), gen_server:from()}
-                | {made, pos_integer(), gen_server:from()} | {monitored, pos_integer(), gen_server:from()}
+-type answer() :: none | options | {call | told, gen_server:from()} | {made_again, pos_integer()}
+                | {step, pos_integer(), pinnace_steps:step(), gen_server:from()}
+                | {made, pos_integer(), gen_server:from()}
                 | {again, pos_integer(), pinnace_steps:step(), Deadline :: integer()}.
 
 -record(state, {
@@ -34,6 +35,7 @@
     socks = #{} :: #{pos_integer() => pinnace_sock:sock()},
     %% By the monitor of the owner.
     owners = #{} :: #{reference() => pos_integer()},
+    relays = #{} :: pinnace_relays:relays(),
     %% When programs died last, in seconds.
     deaths = [] :: [integer()],
     pings = 0 :: non_neg_integer(),
@@ -73,7 +75,7 @@ init([]) ->
     case pinnace_program:start() of
         {ok, Program} ->
             _ = erlang:send_after(?PING_MS, self(), ping),
-            State = #state{program = Program},
+            State = #state{program = Program, relays = pinnace_relays:load(element(1, Program))},
             {ok, restore(ask(?LIST_OPTIONS, [], options, State))};
         {error, Reason} ->
             {stop, Reason}
@@ -109,6 +111,13 @@ handle_call({close, Id}, From, State) ->
     with_sock(Id, State, fun(Sock) -> {noreply, close(Sock, {call, From}, State)} end);
 handle_call({request, Operation, Arguments}, From, State) ->
     requested(Operation, Arguments, {call, From}, State);
+handle_call({request, Port, Operation, Arguments}, From, #state{program = {Port, _}} = State) ->
+    requested(Operation, Arguments, {told, From}, State);
+handle_call({request, _Port, _Operation, _Arguments}, _From, State) ->
+    {reply, {error, port_crashed}, State};
+handle_call({relay, Last}, {Owner, _}, #state{program = {Port, _}, relays = Relays} = State) ->
+    Id = new_channel(),
+    {reply, {ok, Id, Port}, State#state{relays = pinnace_relays:add(Id, Owner, Last, Relays)}};
 handle_call({context, Id}, From, State) ->
     true = ets:insert(?CONTEXTS, {Id, []}),
     {noreply, ask(?NEW_CONTEXT, <<Id:32>>, {call, From}, State)};
@@ -172,6 +181,8 @@ change_owner(_Caller, _Owner, _Sock, State) ->
     {reply, {error, not_owner}, State}.
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast({request, Port, Operation, Arguments}, #state{program = {Port, _}} = State) ->
+    {noreply, ask(Operation, Arguments, none, State)};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
@@ -181,7 +192,8 @@ handle_info({Port, {data, Packet}}, #state{program = {Port, _}} = State) ->
         Next -> {noreply, Next}
     catch
         error:function_clause ->
-            ?LOG_ERROR("pinnace-port: a packet that is not understood: ~0p", [binary:part(Packet, 0, min(64, byte_size(Packet)))]),
+            Begin = binary:part(Packet, 0, min(64, byte_size(Packet))),
+            ?LOG_ERROR("pinnace-port: a packet that is not understood: ~0p", [Begin]),
             ok = pinnace_program:kill(State#state.program),
             died(protocol, State)
     end;
@@ -194,13 +206,18 @@ handle_info({bind_again, Id, Step, Deadline}, State) ->
         #{Id := _} -> {noreply, repeat(Id, Step, Deadline, State)};
         #{} -> {noreply, State}
     end;
-handle_info({'DOWN', Monitor, process, _, _}, #state{owners = Owners} = State) ->
+handle_info({'DOWN', Monitor, process, Pid, _}, #state{owners = Owners, relays = Relays} = State) ->
     case Owners of
         #{Monitor := _} ->
             %% What it has sent may not be passed on yet.
             ok = pinnace_sender:sync(self(), Monitor),
             {noreply, State};
-        #{} -> {noreply, State}
+        #{} ->
+            case pinnace_relays:down(Pid, Relays) of
+                {Operation, Arguments, Left} ->
+                    {noreply, ask(Operation, Arguments, none, State#state{relays = Left})};
+                none -> {noreply, State}
+            end
     end;
 handle_info({synced, Monitor}, #state{owners = Owners, socks = Socks} = State) ->
     case Owners of
@@ -255,6 +272,10 @@ change(Id, Do, #state{socks = Socks} = State) ->
 put_sock(#sock{id = Id} = Sock, #state{socks = Socks} = State) ->
     State#state{socks = Socks#{Id => Sock}}.
 
+handle_packet(<<Kind, Id:32, _/binary>> = Packet, #state{relays = Relays, program = {Port, _}} = State)
+  when is_map_key(Id, Relays), Kind >= 132, Kind =< 137, Kind =/= 135 ->
+    ok = pinnace_relays:packet(maps:get(Id, Relays), Port, Packet),
+    State;
 handle_packet(<<132, Id:32, Messages/binary>>, State) ->
     change(Id, fun(Sock) -> pinnace_sock:delivered(Messages, Sock) end, State);
 handle_packet(<<133, Id:32, Last, Content/binary>>, State) ->
@@ -263,8 +284,12 @@ handle_packet(<<134, Id:32, Messages:32, Octets:32>>, State) ->
     change(Id, fun(Sock) -> pinnace_sock:room(Messages, Octets, Sock) end, State);
 handle_packet(<<130, Id:32, Values/binary>>, State) ->
     answered(Id, {ok, Values}, State);
-handle_packet(<<131, Id:32, Errno:32, _Text/binary>>, State) ->
-    answered(Id, {error, pinnace_error:reason(Errno)}, State);
+handle_packet(<<131, Id:32, Errno:32, Text/binary>>, #state{requests = Requests} = State) ->
+    Reason = pinnace_error:reason(Errno),
+    case Requests of
+        #{Id := {told, _}} -> answered(Id, {error, {Reason, Text}}, State);
+        #{} -> answered(Id, {error, Reason}, State)
+    end;
 handle_packet(<<135, _Number:64>>, State) ->
     State;
 handle_packet(<<136, Id:32, Messages:32, Errno:32>>, State) ->
@@ -298,7 +323,7 @@ answer(none, _Reply, State) ->
 answer(options, {ok, Table}, State) ->
     persistent_term:put(?OPTIONS, pinnace_wire:options(Table)),
     State;
-answer({call, From}, Reply, State) ->
+answer({Call, From}, Reply, State) when Call =:= call; Call =:= told ->
     gen_server:reply(From, Reply),
     State;
 answer({made, Id, From}, {ok, Values}, State) ->
@@ -376,9 +401,10 @@ close(#sock{id = Id, monitor = Monitor} = Sock, Answer, #state{socks = Socks, ow
     true = ets:delete(?SPECS, Id),
     ask(?CLOSE, <<Id:32>>, Answer, State#state{socks = maps:remove(Id, Socks), owners = maps:remove(Monitor, Owners)}).
 
-%% The program has died: callers with requests under way get an error, a new program is started, and it makes all contexts
-%% and sockets again.
-died(Reason, #state{requests = Requests, socks = Socks, deaths = Deaths} = State) ->
+%% The program has died: callers with requests under way get an error, a new program is started, and it makes all
+%% contexts and sockets again.
+died(Reason, #state{requests = Requests, socks = Socks, deaths = Deaths, relays = Relays} = State) ->
+    ok = pinnace_relays:tell(down, Relays),
     maps:foreach(fun(_Id, Answer) -> fail(Answer) end, Requests),
     maps:foreach(fun(Id, Sock) ->
         case pinnace_sock:unconfirmed(Sock) of
@@ -390,7 +416,8 @@ died(Reason, #state{requests = Requests, socks = Socks, deaths = Deaths} = State
     Now = erlang:monotonic_time(second),
     Recent = [Now | [Death || Death <- Deaths, Now - Death < Seconds]],
     case length(Recent) =< Most andalso pinnace_program:start() of
-        {ok, Program} ->
+        {ok, {Port, _} = Program} ->
+            ok = pinnace_relays:tell(Port, Relays),
             {noreply, restore(State#state{program = Program, requests = #{}, deaths = Recent, silent = 0})};
         false ->
             {stop, {port_crashed, Reason}, State};
@@ -398,7 +425,7 @@ died(Reason, #state{requests = Requests, socks = Socks, deaths = Deaths} = State
             {stop, Problem, State}
     end.
 
-fail({call, From}) -> gen_server:reply(From, {error, port_crashed});
+fail({Call, From}) when Call =:= call; Call =:= told -> gen_server:reply(From, {error, port_crashed});
 fail({step, _Id, _Step, From}) -> gen_server:reply(From, {error, port_crashed});
 fail({made, Id, From}) ->
     true = ets:delete(?SPECS, Id),

@@ -46,6 +46,8 @@
 %% The table of what is needed to make each socket again: {Id, Context, Type, Owner, Steps}. `Steps' are requests, the
 %% last first.
 -define(SPECS, pinnace_specs).
+%% The channels of other processes (pinnace_relays): {Owner, Id, Last request, Port | down}.
+-define(RELAYS, pinnace_relays).
 %% Contexts, and the options that were set: {Context, [{Option, Value}]}.
 -define(CONTEXTS, pinnace_contexts).
 %% The contexts of `czmq': {Pid, Table of its sockets}.

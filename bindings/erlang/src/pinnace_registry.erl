@@ -22,6 +22,7 @@ init([]) ->
     ?MODES = ets:new(?MODES, [named_table, public]),
     ?SOCKETS = ets:new(?SOCKETS, [named_table, public, {read_concurrency, true}]),
     ?SPECS = ets:new(?SPECS, [named_table, public]),
+    ?RELAYS = ets:new(?RELAYS, [named_table, public, {read_concurrency, true}]),
     ?CONTEXTS = ets:new(?CONTEXTS, [named_table, public]),
     ?CZMQ_CONTEXTS = ets:new(?CZMQ_CONTEXTS, [named_table, public, {read_concurrency, true}]),
     %% The context of all sockets that name no other.

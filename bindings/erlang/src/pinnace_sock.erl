@@ -26,7 +26,8 @@
 new(Id, Port, Owner, EventsOf, Window) ->
     Out = atomics:new(2, []),
     Handle = pinnace_registry:handle(Id),
-    #sock{id = Id, handle = Handle, port = Port, owner = Owner, monitor = monitor(process, Owner), events_of = EventsOf, out = Out,
+    #sock{id = Id, handle = Handle, port = Port, owner = Owner, monitor = monitor(process, Owner),
+          events_of = EventsOf, out = Out,
           room = new_room(Id, Port, Out, Window)}.
 
 new_room(Id, Port, Out, Window) ->
@@ -38,7 +39,8 @@ new_room(Id, Port, Out, Window) ->
 %% The socket was made again by another program. What it has delivered stays.
 -spec renew(port(), non_neg_integer(), sock()) -> sock().
 renew(Port, Window, #sock{id = Id, out = Out, senders = Senders} = Sock) ->
-    Renewed = Sock#sock{port = Port, room = new_room(Id, Port, Out, Window), taken = 0, senders = [], part = [], used = 0},
+    Room = new_room(Id, Port, Out, Window),
+    Renewed = Sock#sock{port = Port, room = Room, taken = 0, senders = [], part = [], used = 0},
     reply_all(lists:reverse(Senders), ok),
     credit(Renewed).
 

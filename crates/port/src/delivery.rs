@@ -11,8 +11,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use pinnace_cert::Certificate;
-use pinnace_delivery::{Client, Delivery, Durability, Options, Ticket};
-use pinnace_interface::DeliveryOptions;
+use pinnace_delivery::{Client, Delivery, Durability, Options, Ticket, Verdict};
+use pinnace_interface::{DeliveryOptions, KnownPeer};
 use rustix::io::Errno;
 
 use crate::answers::{Answer, Desk, start};
@@ -28,6 +28,7 @@ const TRACEPARENT: u8 = 3;
 const TRACESTATE: u8 = 4;
 const ORDERING_KEY: u8 = 5;
 const HEADER: u8 = 6;
+const DEAD: u8 = 7;
 
 /// A message to send, with what it was requested by.
 struct NewMessage {
@@ -188,6 +189,10 @@ fn encoded(token: u64, delivery: &Delivery) -> Vec<u8> {
     ];
     known.iter().for_each(|(kind, text)| text.iter().for_each(|text| put(*kind, &[text.as_bytes()])));
     delivery.headers().for_each(|(key, value)| put(HEADER, &[key.as_bytes(), value]));
+    if let Some(dead) = delivery.dead() {
+        let (reason, count) = (reason(dead.reason), dead.deliveries.to_string());
+        put(DEAD, &[dead.topic.as_bytes(), dead.receiver.as_bytes(), reason.as_bytes(), count.as_bytes()]);
+    }
     let about = about.concat();
     let frames =
         [&about[..], delivery.from().as_bytes(), delivery.topic().as_bytes(), &properties, delivery.body()];
@@ -198,6 +203,17 @@ fn encoded(token: u64, delivery: &Delivery) -> Vec<u8> {
         message.extend_from_slice(frame);
     }
     message
+}
+
+/// Why a message became a dead letter.
+fn reason(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Terminated => "terminated",
+        Verdict::Deliveries => "deliveries",
+        Verdict::TooLarge => "too_large",
+        Verdict::Unreadable => "unreadable",
+        Verdict::Expired => "expired",
+    }
 }
 
 /// Begins to send. The arguments: topic, flags, time to live, deadline, properties, body.
@@ -239,7 +255,10 @@ fn send(client: &Client, mut of: Fields<'_>) -> Result<Ticket, Refusal> {
 pub fn begin(id: u32, channel: u32, of: Fields<'_>, desk: &Desk) -> Result<(), Refusal> {
     let (options, desk) = (options(of)?, desk.clone());
     Ok(start("port-start", move || {
-        let outcome = options.builder().start().map(Arc::new).map_err(Refusal::Delivery);
+        let name = options.name.clone();
+        // It goes to the client of the port as the log.
+        let builder = options.builder().on_error(move |error| eprintln!("delivery, {name}: {error}"));
+        let outcome = builder.start().map(Arc::new).map_err(Refusal::Delivery);
         desk.put(Answer::Started { id, channel, outcome });
     })?)
 }
@@ -251,6 +270,14 @@ fn options(mut of: Fields<'_>) -> Result<DeliveryOptions, Refusal> {
         let mut fields = Fields::new(value);
         match key {
             b"topic" => options.topics.push(text_of(value)?),
+            b"peer" => {
+                let (name, endpoint) = (fields.text()?.to_owned(), fields.text()?.to_owned());
+                let mut topics = Vec::new();
+                while !fields.is_empty() {
+                    topics.push(fields.text()?.to_owned());
+                }
+                options.peers.push(KnownPeer { name, endpoint, topics });
+            }
             b"cert" => options.curve = Some(own_keys(value)?),
             b"trust" => {
                 let (name, file) = (fields.text()?, fields.bytes()?);

@@ -6,6 +6,7 @@ use pinnace_delivery::{Client, Error};
 use rustix::io::Errno;
 
 use crate::delivery;
+use crate::entries::Entries;
 use crate::operations::{Refusal, deadline};
 use crate::session::Session;
 use crate::wire::Fields;
@@ -21,6 +22,9 @@ const DRAIN: u16 = 57;
 const CLOSE: u16 = 58;
 const WAIT_LISTENERS: u16 = 59;
 const WAIT_PENDING: u16 = 60;
+const CLEAR_PENDING: u16 = 61;
+const FORGET: u16 = 62;
+const ADDRESSES: u16 = 63;
 
 /// Carries an operation out. None: the answer comes later.
 pub fn handle(
@@ -42,13 +46,22 @@ pub fn handle(
             Ok(None)
         }
         SETTLE => channel_of(session, number)?.settle(of).map(|()| Some(Vec::new())),
+        ADDRESSES => {
+            let topic = of.text()?;
+            of.end()?;
+            Ok(Some(channel_of(session, number)?.client.addresses_of(topic).join("\n").into_bytes()))
+        }
         PENDING => {
             of.end()?;
             Ok(Some(channel_of(session, number)?.client.pending().to_be_bytes().to_vec()))
         }
         STATISTICS => {
             of.end()?;
-            Ok(Some(channel_of(session, number)?.client.statistics().to_json().into_bytes()))
+            let json = channel_of(session, number)?.client.statistics().to_json();
+            let mut values = Vec::new();
+            // What the library writes can be read.
+            Entries::new(&mut values).json("", &serde_json::from_str(&json).unwrap_or_default());
+            Ok(Some(values))
         }
         _ => {
             let client = channel_of(session, number)?.client.clone();
@@ -56,7 +69,7 @@ pub fn handle(
             if operation == CLOSE {
                 session.end_delivery(number);
             }
-            session.desk().run(id, move || call().map(|()| Vec::new()).map_err(Refusal::Delivery))?;
+            session.desk().run(id, move || call().map_err(Refusal::Delivery))?;
             Ok(None)
         }
     }
@@ -66,7 +79,8 @@ fn channel_of(session: &mut Session, number: u32) -> Result<&mut delivery::Deliv
     session.deliveries.get_mut(&number).ok_or(Refusal::Delivery(Error::Closed))
 }
 
-type Call = Box<dyn FnOnce() -> Result<(), Error> + Send>;
+/// Its values are those of the answer.
+type Call = Box<dyn FnOnce() -> Result<Vec<u8>, Error> + Send>;
 
 /// A call that may wait.
 fn waiting(client: &Arc<Client>, operation: u16, mut of: Fields<'_>) -> Result<Call, Refusal> {
@@ -75,26 +89,41 @@ fn waiting(client: &Arc<Client>, operation: u16, mut of: Fields<'_>) -> Result<C
         SUBSCRIBE | UNSUBSCRIBE => {
             let topic = of.text()?.to_owned();
             let listens = operation == SUBSCRIBE;
-            Box::new(move || if listens { client.subscribe(&topic) } else { client.unsubscribe(&topic) })
+            Box::new(move || {
+                none(if listens { client.subscribe(&topic) } else { client.unsubscribe(&topic) })
+            })
         }
         DRAIN => {
             let until = deadline(of.i32()?);
-            Box::new(move || client.drain(until))
+            Box::new(move || none(client.drain(until)))
         }
         CLOSE => {
             let until = deadline(of.i32()?);
-            Box::new(move || client.close(until))
+            Box::new(move || none(client.close(until)))
         }
         WAIT_LISTENERS => {
             let (topic, count, until) = (of.text()?.to_owned(), of.u32()? as usize, deadline(of.i32()?));
-            Box::new(move || client.wait_listeners(&topic, count, until))
+            Box::new(move || none(client.wait_listeners(&topic, count, until)))
         }
         WAIT_PENDING => {
             let (most, until) = (of.u64()?, deadline(of.i32()?));
-            Box::new(move || client.wait_pending(most, until))
+            Box::new(move || none(client.wait_pending(most, until)))
+        }
+        CLEAR_PENDING => {
+            let topic = of.text()?.to_owned();
+            Box::new(move || client.clear_pending(&topic).map(|count| count.to_be_bytes().to_vec()))
+        }
+        FORGET => {
+            let name = of.text()?.to_owned();
+            Box::new(move || none(client.forget(&name)))
         }
         _ => return Err(Refusal::Other(Errno::NOSYS, "unknown operation")),
     };
     of.end()?;
     Ok(call)
+}
+
+/// An answer without values.
+fn none(outcome: Result<(), Error>) -> Result<Vec<u8>, Error> {
+    outcome.map(|()| Vec::new())
 }

@@ -11,6 +11,7 @@
 //! | `answers` | answers of threads, to operations that may wait |
 //! | `session` | what a client has made, and how it shares the output |
 //! | `operations`, `delivery_operations` | the requests |
+//! | `entries` | statistics as the client gets them |
 //! | `program` | the loop |
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ mod channel;
 mod credit;
 mod delivery;
 mod delivery_operations;
+mod entries;
 mod log;
 mod operations;
 mod pipes;

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use crate::channel::{Channel, WINDOW};
 use crate::delivery_operations;
+use crate::entries::Entries;
 use crate::session::Session;
 use crate::wire::{Fields, Malformed, ProgramPacket};
 
@@ -342,46 +343,12 @@ fn monitor(session: &mut Session, mut of: Fields<'_>) -> Outcome {
     add(session, channel, reader, SocketType::Pair, context)
 }
 
-/// Pairs of a name and a number or text. Dots in a name separate levels.
-struct Entries<'a>(&'a mut Vec<u8>);
-
-impl Entries<'_> {
-    fn octets(&mut self, octets: &[u8]) {
-        self.0.extend_from_slice(&u32::try_from(octets.len()).unwrap_or(u32::MAX).to_be_bytes());
-        self.0.extend_from_slice(octets);
-    }
-
-    fn number(&mut self, name: &str, value: u64) {
-        self.octets(name.as_bytes());
-        self.0.push(0);
-        self.0.extend_from_slice(&value.to_be_bytes());
-    }
-
-    fn text(&mut self, name: &str, value: &[u8]) {
-        self.octets(name.as_bytes());
-        self.0.push(1);
-        self.octets(value);
-    }
-
-    fn traffic(&mut self, name: &str, traffic: pinnace_engine::Traffic) {
-        self.number(&format!("{name}.messages"), traffic.messages);
-        self.number(&format!("{name}.bytes"), traffic.bytes);
-        self.number(&format!("{name}.queued"), traffic.queued);
-    }
-
-    fn drops(&mut self, name: &str, drops: pinnace_engine::Drops) {
-        for reason in pinnace_engine::Reason::ALL {
-            self.number(&format!("{name}.{}", reason.name()), drops.of(reason));
-        }
-    }
-}
-
 fn statistics(session: &Session, mut of: Fields<'_>, values: &mut Vec<u8>) -> Outcome {
     let socket = socket_of(session, of.u32()?)?;
     of.end()?;
     let Stats { socket_type, received, sent, drops, events, events_dropped, ended_peers, peers } =
         socket.stats()?;
-    let mut entries = Entries(values);
+    let mut entries = Entries::new(values);
     entries.text("socket_type", socket_type.name().as_bytes());
     entries.traffic("received", received);
     entries.traffic("sent", sent);

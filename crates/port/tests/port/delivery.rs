@@ -1,5 +1,6 @@
 //! Guaranteed delivery through the pipes.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::client::{Client, bytes, frame};
@@ -7,9 +8,13 @@ use super::client::{Client, bytes, frame};
 const START: u16 = 50;
 const SEND: u16 = 51;
 const SETTLE: u16 = 52;
+const STATISTICS: u16 = 56;
 const CLOSE: u16 = 58;
 const WAIT_LISTENERS: u16 = 59;
 const WAIT_PENDING: u16 = 60;
+const CLEAR_PENDING: u16 = 61;
+const FORGET: u16 = 62;
+const ADDRESSES: u16 = 63;
 
 /// Starts a client with a store and a registry below a directory.
 fn start(client: &mut Client, channel: u32, place: &Path, name: &str, topic: &str) -> Result<Vec<u8>, u32> {
@@ -170,4 +175,69 @@ fn wrong_arguments_are_refused() {
     client.grant(1, 10, 1000);
     client.request(SEND, &message(2, "orders", &[], &frame(b"x", false))).expect("it is on the disk");
     delivery(&mut client, 1);
+}
+
+/// The entries of statistics, with their values as text.
+fn entries(mut octets: &[u8]) -> HashMap<String, String> {
+    fn text<'a>(octets: &mut &'a [u8]) -> &'a str {
+        let (length, rest) = octets.split_at(4);
+        let (text, rest) = rest.split_at(u32::from_be_bytes(length.try_into().unwrap()) as usize);
+        *octets = rest;
+        str::from_utf8(text).unwrap()
+    }
+    let mut found = HashMap::new();
+    while !octets.is_empty() {
+        let name = text(&mut octets).to_owned();
+        let kind = octets[0];
+        octets = &octets[1..];
+        let value = match kind {
+            0 => {
+                let (number, rest) = octets.split_at(8);
+                octets = rest;
+                u64::from_be_bytes(number.try_into().unwrap()).to_string()
+            }
+            _ => text(&mut octets).to_owned(),
+        };
+        found.insert(name, value);
+    }
+    found
+}
+
+#[test]
+fn a_message_that_is_given_up_is_a_dead_letter() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    start(&mut client, 3, place.path(), "auditor", "orders.dead").expect("auditor");
+    client.request(SEND, &message(2, "orders", &[], b"bad")).expect("it is on the disk");
+    client.grant(1, 1, 10_000);
+    let found = delivery(&mut client, 1);
+    settle(&mut client, 1, &found[0], 2).expect("it is given up");
+    client.grant(3, 1, 10_000);
+    let letter = delivery(&mut client, 3);
+    let why = [&b"orders"[..], b"billing", b"terminated", b"1"].map(bytes).concat();
+    assert_eq!(letter[1..], [&b"shop"[..], b"orders.dead", &[&[7], &why[..]].concat(), b"bad"]);
+    settle(&mut client, 3, &letter[0], 0).expect("it is handled");
+    all_is_handled(&mut client, 2);
+    let statistics = entries(&client.request(STATISTICS, &2_u32.to_be_bytes()).expect("statistics"));
+    assert_eq!(statistics["client"], "shop");
+    assert_eq!(statistics["outgoing.0.topic"], "orders");
+    assert_eq!(statistics["outgoing.0.dead_letters"], "1");
+    assert_eq!(statistics["outgoing.0.pending"], "0");
+}
+
+#[test]
+fn what_waits_is_cleared_by_its_topic() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    for topic in ["nobody", "nobody", "orders"] {
+        client.request(SEND, &message(2, topic, &[], b"x")).expect("it is on the disk");
+    }
+    let topic = [&2_u32.to_be_bytes()[..], &bytes(b"nobody")].concat();
+    assert_eq!(client.request(CLEAR_PENDING, &topic), Ok(2_u64.to_be_bytes().to_vec()));
+    assert_eq!(client.request(CLEAR_PENDING, &topic), Ok(0_u64.to_be_bytes().to_vec()));
+    let topic = [&2_u32.to_be_bytes()[..], &bytes(b"orders")].concat();
+    let addresses = String::from_utf8(client.request(ADDRESSES, &topic).expect("addresses")).unwrap();
+    assert_eq!(addresses.lines().count(), 1, "{addresses}");
+    let name = [&2_u32.to_be_bytes()[..], &bytes(b"billing")].concat();
+    assert_eq!(client.request(FORGET, &name), Err(17), "EEXIST: it lives");
 }
