@@ -181,8 +181,6 @@ change_owner(_Caller, _Owner, _Sock, State) ->
     {reply, {error, not_owner}, State}.
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
-handle_cast({request, Port, Operation, Arguments}, #state{program = {Port, _}} = State) ->
-    {noreply, ask(Operation, Arguments, none, State)};
 handle_cast(_Request, State) ->
     {noreply, State}.
 
@@ -259,7 +257,8 @@ to_program(Packet, #state{program = {Port, _}}) ->
     ok.
 
 ask(Operation, Arguments, Answer, #state{last_request = Last, requests = Requests} = State) ->
-    Id = (Last + 1) band 16#FFFFFFFF,
+    %% 0 would be a request without an answer.
+    Id = Last rem 16#FFFFFFFF + 1,
     to_program(pinnace_wire:request(Id, Operation, Arguments), State),
     State#state{last_request = Id, requests = Requests#{Id => Answer}}.
 

@@ -23,6 +23,23 @@
 -define(STATISTICS, 21).
 -define(KEY_PAIR, 30).
 -define(SEND, 40).
+-define(START, 50).
+-define(DELIVER, 51).
+-define(SETTLE, 52).
+-define(LISTEN, 53).
+-define(UNLISTEN, 54).
+-define(PENDING, 55).
+-define(DELIVERY_STATISTICS, 56).
+-define(DRAIN, 57).
+-define(END, 58).
+-define(WAIT_LISTENERS, 59).
+-define(WAIT_PENDING, 60).
+-define(CLEAR_PENDING, 61).
+-define(FORGET, 62).
+-define(ADDRESSES, 63).
+-define(NEW_BODY, 64).
+-define(DELIVER_BODY, 65).
+-define(DROP_BODY, 66).
 
 -define(TYPES, [{pair, 0}, {pub, 1}, {sub, 2}, {req, 3}, {rep, 4}, {dealer, 5}, {router, 6}, {pull, 7}, {push, 8},
                 {xpub, 9}, {xsub, 10}, {stream, 11}, {server, 12}, {client, 13}, {radio, 14}, {dish, 15}, {gather, 16},

@@ -39,10 +39,16 @@ find(Owner) ->
         error:badarg -> {error, not_started}
     end.
 
-%% Requests an operation of this program, and of no other that was started since.
--spec request(port(), pos_integer(), iodata()) -> {ok, binary()} | {error, pinnace:reason()}.
+%% Requests an operation of this program, and of no other that was started since. What the program says of an error
+%% comes with its reason.
+-spec request(port(), pos_integer(), iodata()) ->
+    {ok, binary()} | {error, pinnace:reason() | {pinnace:reason(), binary()}}.
 request(Port, Operation, Arguments) ->
-    pinnace_port:call({request, Port, Operation, Arguments}).
+    case pinnace_port:call({request, Port, Operation, Arguments}) of
+        %% Another process of this name comes, with another program.
+        {error, not_started} -> {error, port_crashed};
+        Reply -> Reply
+    end.
 
 %% The channels of living processes, after `pinnace_port' was started again.
 -spec load(port()) -> relays().

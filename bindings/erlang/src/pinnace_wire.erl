@@ -1,7 +1,7 @@
 %% @doc The protocol of the pipes to pinnace-port (docs/port.md), as functions of their arguments.
 -module(pinnace_wire).
 
--export([hello/1, request/3, send/1, parts/2, credit/3, ping/1]).
+-export([hello/1, request/3, order/2, send/1, parts/2, credit/3, ping/1]).
 -export([encode/1, octets/1, messages/1]).
 -export([bytes/1, entries/1, options/1, option/2, value/2, event/1, batches/1, fits/1, fits_request/1]).
 
@@ -26,6 +26,11 @@ hello(Version) ->
 -spec request(non_neg_integer(), pos_integer(), iodata()) -> iodata().
 request(Id, Operation, Arguments) ->
     [<<?REQUEST, Id:32, Operation:16>> | Arguments].
+
+%% A request that is not answered.
+-spec order(pos_integer(), iodata()) -> iodata().
+order(Operation, Arguments) ->
+    request(0, Operation, Arguments).
 
 %% The begin of a packet of messages.
 -spec send(pos_integer()) -> binary().

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use pinnace_cert::Certificate;
-use pinnace_delivery::{Client, Delivery, Durability, Options, Ticket, Verdict};
+use pinnace_delivery::{Client, Delivery, Durability, Options, Settlement, Ticket, Verdict};
 use pinnace_interface::{DeliveryOptions, KnownPeer};
 use rustix::io::Errno;
 
@@ -19,7 +19,9 @@ use crate::answers::{Answer, Desk, start};
 use crate::credit::Credit;
 use crate::operations::Refusal;
 use crate::pipes::Output;
-use crate::wire::{BATCH_MAX, Fields, PART_MAX, ProgramPacket, begin_delivery, end_packet, frame_header};
+use crate::wire::{
+    BATCH_MAX, Fields, Malformed, PART_MAX, ProgramPacket, begin_delivery, end_packet, frame_header,
+};
 
 /// Properties of a message: the kinds of docs/port.md.
 const ID: u8 = 1;
@@ -34,6 +36,8 @@ const DEAD: u8 = 7;
 struct NewMessage {
     id: u32,
     arguments: Vec<u8>,
+    /// That which came in parts; None: it follows the other arguments.
+    body: Option<Vec<u8>>,
 }
 
 pub struct DeliveryChannel {
@@ -54,8 +58,8 @@ impl DeliveryChannel {
         let (sender, confirmer) = (client.clone(), client.clone());
         let (refuses, confirms) = (desk.clone(), desk.clone());
         start("port-send", move || {
-            for NewMessage { id, arguments } in to_send {
-                match send(&sender, Fields::new(&arguments)) {
+            for NewMessage { id, arguments, body } in to_send {
+                match send(&sender, Fields::new(&arguments), body.as_deref()) {
                     Ok(ticket) => drop(tickets.send((id, ticket))),
                     Err(error) => refuses.done(id, Err(error)),
                 }
@@ -83,9 +87,9 @@ impl DeliveryChannel {
     }
 
     /// Sends a message, which is answered when it is on the disk.
-    pub fn send(&self, id: u32, arguments: &[u8]) {
+    pub fn send(&self, id: u32, arguments: &[u8], body: Option<Vec<u8>>) {
         // The thread lives as long as this channel.
-        let _ = self.messages.send(NewMessage { id, arguments: arguments.to_vec() });
+        let _ = self.messages.send(NewMessage { id, arguments: arguments.to_vec(), body });
     }
 
     /// Delivers at most one packet, as far as there is credit. False: nothing more is there.
@@ -149,28 +153,49 @@ impl DeliveryChannel {
             self.handed.get(&token).ok_or(unknown)?.in_progress();
             return Ok(());
         }
-        if verdict > 5 {
-            return Err(Refusal::Other(Errno::INVAL, "no such verdict"));
-        }
-        let delivery = self.handed.remove(&token).ok_or(unknown)?;
-        match verdict {
-            0 => delivery.ack(),
-            1 => delivery.nack(u64::try_from(delay).ok().map(Duration::from_millis)),
-            2 => delivery.terminate(),
-            3 => delivery.give_back(),
-            // It has failed, as one whose handler has.
-            _ => drop(delivery),
-        }
+        let settlement = settlement(verdict, delay)?;
+        settle(self.handed.remove(&token).ok_or(unknown)?, settlement);
         Ok(())
+    }
+
+    /// Settles all that is not settled.
+    pub fn settle_all(&mut self, verdict: u8) -> Result<(), Refusal> {
+        let settlement = settlement(verdict, -1)?;
+        self.handed.drain().for_each(|(_, delivery)| settle(delivery, settlement));
+        Ok(())
+    }
+}
+
+/// What a verdict says. None: the delivery is given back.
+fn settlement(verdict: u8, delay: i32) -> Result<Option<Settlement>, Refusal> {
+    Ok(Some(match verdict {
+        0 => Settlement::Ack,
+        1 => Settlement::Nack(u64::try_from(delay).ok().map(Duration::from_millis)),
+        2 => Settlement::Terminate,
+        3 => return Ok(None),
+        5 => Settlement::Fail,
+        _ => return Err(Refusal::Other(Errno::INVAL, "no such verdict")),
+    }))
+}
+
+fn settle(delivery: Delivery, settlement: Option<Settlement>) {
+    match settlement {
+        Some(settlement) => delivery.settle(settlement),
+        None => delivery.give_back(),
     }
 }
 
 /// A delivery as a message: what is known of it, its sender, its topic, its properties, its body.
 fn encoded(token: u64, delivery: &Delivery) -> Vec<u8> {
+    let cursor = delivery.cursor();
     let about = [
         &token.to_be_bytes()[..],
         &delivery.deliveries().to_be_bytes(),
         &delivery.accepted_ms().to_be_bytes(),
+        &cursor.sender,
+        &cursor.stream.to_be_bytes(),
+        &cursor.number.to_be_bytes(),
+        &cursor.settled.to_be_bytes(),
     ];
     let mut properties = Vec::new();
     let mut put = |kind: u8, texts: &[&[u8]]| {
@@ -217,7 +242,7 @@ fn reason(verdict: Verdict) -> &'static str {
 }
 
 /// Begins to send. The arguments: topic, flags, time to live, deadline, properties, body.
-fn send(client: &Client, mut of: Fields<'_>) -> Result<Ticket, Refusal> {
+fn send(client: &Client, mut of: Fields<'_>, body: Option<&[u8]>) -> Result<Ticket, Refusal> {
     let (topic, to_all, durability) = (of.text()?, of.bool()?, of.u8()?);
     let (ttl_ms, timeout_ms, mut properties) = (of.u32()?, of.i32()?, Fields::new(of.bytes()?));
     let durability = match durability {
@@ -248,7 +273,11 @@ fn send(client: &Client, mut of: Fields<'_>) -> Result<Ticket, Refusal> {
         }
     }
     options.headers = &headers;
-    client.send_async(topic, of.rest(), &options).map_err(Refusal::Delivery)
+    let rest = of.rest();
+    if body.is_some() && !rest.is_empty() {
+        return Err(Malformed::Long.into());
+    }
+    client.send_async(topic, body.unwrap_or(rest), &options).map_err(Refusal::Delivery)
 }
 
 /// Starts a client in a thread. The arguments: name, topic, then options by their names.
@@ -291,7 +320,7 @@ fn options(mut of: Fields<'_>) -> Result<DeliveryOptions, Refusal> {
 }
 
 fn text_of(octets: &[u8]) -> Result<String, Refusal> {
-    String::from_utf8(octets.to_vec()).map_err(|_| Refusal::Arguments(crate::wire::Malformed::Text))
+    String::from_utf8(octets.to_vec()).map_err(|_| Refusal::Arguments(Malformed::Text))
 }
 
 fn path_of(octets: &[u8]) -> &Path {

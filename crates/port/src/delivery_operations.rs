@@ -25,6 +25,9 @@ const WAIT_PENDING: u16 = 60;
 const CLEAR_PENDING: u16 = 61;
 const FORGET: u16 = 62;
 const ADDRESSES: u16 = 63;
+const NEW_BODY: u16 = 64;
+const SEND_BODY: u16 = 65;
+const DROP_BODY: u16 = 66;
 
 /// Carries an operation out. None: the answer comes later.
 pub fn handle(
@@ -42,8 +45,28 @@ pub fn handle(
             delivery::begin(id, number, of, session.desk()).map(|()| None)
         }
         SEND => {
-            channel_of(session, number)?.send(id, of.rest());
+            channel_of(session, number)?.send(id, of.rest(), None);
             Ok(None)
+        }
+        NEW_BODY => {
+            of.end()?;
+            if session.has_channel(number) {
+                return Err(Refusal::Other(Errno::EXIST, "the channel is in use"));
+            }
+            session.bodies.begin(number);
+            Ok(Some(Vec::new()))
+        }
+        SEND_BODY => {
+            let body = of.u32()?;
+            channel_of(session, number)?;
+            let body = session.bodies.take(body).ok_or(Refusal::Other(Errno::INVAL, "no whole body"))?;
+            channel_of(session, number)?.send(id, of.rest(), Some(body));
+            Ok(None)
+        }
+        DROP_BODY => {
+            of.end()?;
+            session.bodies.forget(number);
+            Ok(Some(Vec::new()))
         }
         SETTLE => channel_of(session, number)?.settle(of).map(|()| Some(Vec::new())),
         ADDRESSES => {
@@ -65,9 +88,10 @@ pub fn handle(
         }
         _ => {
             let client = channel_of(session, number)?.client.clone();
+            let verdict = if operation == CLOSE { Some(of.u8()?) } else { None };
             let call = waiting(&client, operation, of)?;
-            if operation == CLOSE {
-                session.end_delivery(number);
+            if let Some(verdict) = verdict {
+                session.end_delivery(number, verdict)?;
             }
             session.desk().run(id, move || call().map_err(Refusal::Delivery))?;
             Ok(None)

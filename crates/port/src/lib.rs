@@ -6,7 +6,7 @@
 //! | `wire` | packets, fields and messages as functions of their arguments |
 //! | `pipes`, `log` | the two pipes; the standard error, for the client's log |
 //! | `channel` | a socket as the client sees it: room, parts |
-//! | `delivery` | a client of guaranteed delivery, likewise |
+//! | `delivery`, `bodies` | a client of guaranteed delivery, likewise; large bodies that it sends |
 //! | `credit` | what a client has granted |
 //! | `answers` | answers of threads, to operations that may wait |
 //! | `session` | what a client has made, and how it shares the output |
@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod bodies;
 mod channel;
 mod credit;
 mod delivery;

@@ -94,8 +94,11 @@ impl Output {
         self.fd.as_raw_fd()
     }
 
+    /// Answers to requests with the id 0 are left out.
     pub fn put(&mut self, packet: ProgramPacket<'_>) {
-        packet.write(&mut self.buffer);
+        if !matches!(packet, ProgramPacket::Result { id: 0, .. } | ProgramPacket::Failure { id: 0, .. }) {
+            packet.write(&mut self.buffer);
+        }
     }
 
     /// The octets that wait.

@@ -10,6 +10,7 @@ use pinnace_engine::{Context, Error, POLLIN, POLLOUT, PollTarget, Poller};
 use rustix::io::Errno;
 
 use crate::answers::{Answer, Answers, Desk};
+use crate::bodies::Bodies;
 use crate::channel::{Channel, Delivered, Taken, WINDOW};
 use crate::delivery::DeliveryChannel;
 use crate::operations::{self, Refusal};
@@ -47,6 +48,7 @@ pub struct Session {
     pub contexts: HashMap<u32, Context>,
     pub channels: HashMap<u32, Channel>,
     pub deliveries: HashMap<u32, DeliveryChannel>,
+    pub bodies: Bodies,
     answers: Answers,
     /// What the poller waits for, for each channel that it has.
     polled: HashMap<u32, i16>,
@@ -73,6 +75,7 @@ impl Session {
             contexts: HashMap::new(),
             channels: HashMap::new(),
             deliveries: HashMap::new(),
+            bodies: Bodies::default(),
             answers,
             polled: HashMap::new(),
             took: BTreeSet::new(),
@@ -138,6 +141,8 @@ impl Session {
                 if let Some(channel) = self.channels.get_mut(&number) {
                     channel.send_part(number, content, is_last, &mut self.output)?;
                     self.note_sending(number);
+                } else {
+                    self.bodies.add(number, content, is_last)?;
                 }
             }
             ClientPacket::Credit { channel: number, messages, octets } => {
@@ -227,7 +232,9 @@ impl Session {
     }
 
     pub fn has_channel(&self, number: u32) -> bool {
-        self.channels.contains_key(&number) || self.deliveries.contains_key(&number)
+        self.channels.contains_key(&number)
+            || self.deliveries.contains_key(&number)
+            || self.bodies.contains(number)
     }
 
     pub fn desk(&self) -> &Desk {
@@ -278,13 +285,16 @@ impl Session {
         }
     }
 
-    /// Takes a client of guaranteed delivery away. What it has delivered and was not settled has failed.
-    pub fn end_delivery(&mut self, number: u32) {
-        let Some(channel) = self.deliveries.remove(&number) else { return };
+    /// Takes a client of guaranteed delivery away. What it has delivered and was not settled is settled by `verdict`.
+    pub fn end_delivery(&mut self, number: u32, verdict: u8) -> Result<(), Refusal> {
+        let Some(channel) = self.deliveries.get_mut(&number) else { return Ok(()) };
+        channel.settle_all(verdict)?;
         self.held.remove(&number);
         if let Ok(descriptor) = channel.descriptor() {
             let _ = self.poller.remove(PollTarget::Fd(descriptor));
         }
+        self.deliveries.remove(&number);
+        Ok(())
     }
 
     /// After all that is ready was served.

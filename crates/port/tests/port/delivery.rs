@@ -15,11 +15,19 @@ const WAIT_PENDING: u16 = 60;
 const CLEAR_PENDING: u16 = 61;
 const FORGET: u16 = 62;
 const ADDRESSES: u16 = 63;
+const NEW_BODY: u16 = 64;
+const SEND_BODY: u16 = 65;
+const DROP_BODY: u16 = 66;
 
 /// Starts a client with a store and a registry below a directory.
 fn start(client: &mut Client, channel: u32, place: &Path, name: &str, topic: &str) -> Result<Vec<u8>, u32> {
     let text = |path: &str| place.join(path).display().to_string();
-    let options = [("data_dir", text(name)), ("registry", format!("dir://{}", text("registry")))];
+    let options = [
+        ("data_dir", text(name)),
+        ("registry", format!("dir://{}", text("registry"))),
+        // Failed deliveries are counted in the store.
+        ("max_deliveries", "9".to_owned()),
+    ];
     let options: Vec<u8> = options
         .iter()
         .flat_map(|(key, value)| [bytes(key.as_bytes()), bytes(value.as_bytes())].concat())
@@ -54,6 +62,11 @@ fn frames(mut octets: &[u8]) -> Vec<Vec<u8>> {
 fn settle(client: &mut Client, channel: u32, about: &[u8], verdict: u8) -> Result<Vec<u8>, u32> {
     let arguments = [&channel.to_be_bytes()[..], &about[..8], &[verdict], &0_i32.to_be_bytes()].concat();
     client.request(SETTLE, &arguments)
+}
+
+/// The arguments that close a client, and settle what it has.
+fn closing(channel: u32, verdict: u8) -> Vec<u8> {
+    [&channel.to_be_bytes()[..], &[verdict], &20_000_i32.to_be_bytes()].concat()
 }
 
 fn pair(place: &Path) -> Client {
@@ -93,8 +106,7 @@ fn a_message_is_delivered_until_it_is_handled() {
     settle(&mut client, 1, &again[0], 0).expect("it is handled");
     all_is_handled(&mut client, 2);
     for channel in [1, 2_u32] {
-        let arguments = [channel.to_be_bytes(), 20_000_i32.to_be_bytes()].concat();
-        client.request(CLOSE, &arguments).expect("it is closed");
+        client.request(CLOSE, &closing(channel, 5)).expect("it is closed");
     }
     assert!(client.end().success());
 }
@@ -151,6 +163,64 @@ fn large_bodies_travel_in_parts() {
         let found = delivery(&mut client, 1);
         assert!(found[4] == body);
     }
+}
+
+fn part_packet(channel: u32, is_last: bool, content: &[u8]) -> Vec<u8> {
+    [&[4][..], &channel.to_be_bytes(), &[u8::from(is_last)], content].concat()
+}
+
+/// A body that is too large for a request.
+#[test]
+fn bodies_are_sent_in_parts() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    let body: Vec<u8> = (0..3_000_000_u32).map(|at| (at * 7) as u8).collect();
+    let with_body = |number: u32| {
+        let plain = message(2, "orders", &[], b"");
+        [&plain[..4], &number.to_be_bytes(), &plain[4..]].concat()
+    };
+    let new = |number: u32| number.to_be_bytes();
+    assert_eq!(client.request(NEW_BODY, &new(2)), Err(17), "EEXIST, the channel of a client");
+    client.request(NEW_BODY, &new(7)).expect("a body");
+    assert_eq!(client.request(NEW_BODY, &new(7)), Err(17));
+    let parts: Vec<&[u8]> = body.chunks(1 << 19).collect();
+    for (index, part) in parts.iter().enumerate() {
+        client.write(&part_packet(7, index + 1 == parts.len(), part));
+    }
+    client.request(SEND_BODY, &with_body(7)).expect("it is on the disk");
+    client.grant(1, 1, 10_000_000);
+    let mut found = Vec::new();
+    loop {
+        let part = client.next_of(133);
+        found.extend_from_slice(&part[6..]);
+        if part[5] == 1 {
+            break;
+        }
+    }
+    assert!(frames(&found)[4] == body);
+    assert_eq!(client.request(SEND_BODY, &with_body(7)), Err(22), "it was sent");
+    client.request(NEW_BODY, &new(7)).expect("another one");
+    client.write(&part_packet(7, false, b"begin"));
+    assert_eq!(client.request(SEND_BODY, &with_body(7)), Err(22), "its last part has not come");
+    client.request(NEW_BODY, &new(7)).expect("another one");
+    client.request(DROP_BODY, &new(7)).expect("it is dropped");
+    client.write(&part_packet(7, true, b"late"));
+    assert_eq!(client.request(SEND_BODY, &with_body(7)), Err(22), "it was dropped");
+}
+
+#[test]
+fn requests_with_the_id_0_are_not_answered() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    client.request(SEND, &message(2, "orders", &[], b"x")).expect("it is on the disk");
+    client.grant(1, 1, 10_000);
+    let found = delivery(&mut client, 1);
+    let arguments = [&1_u32.to_be_bytes()[..], &found[0][..8], &[0], &0_i32.to_be_bytes()].concat();
+    client.write(&[&[2, 0, 0, 0, 0][..], &SETTLE.to_be_bytes(), &arguments].concat());
+    client.write(&[2, 0, 0, 0, 0, 0xff, 0xff]);
+    assert_eq!(settle(&mut client, 1, &found[0], 0), Err(2), "it was settled");
+    client.nothing_of(130);
+    client.nothing_of(131);
 }
 
 #[test]
@@ -240,4 +310,20 @@ fn what_waits_is_cleared_by_its_topic() {
     assert_eq!(addresses.lines().count(), 1, "{addresses}");
     let name = [&2_u32.to_be_bytes()[..], &bytes(b"billing")].concat();
     assert_eq!(client.request(FORGET, &name), Err(17), "EEXIST: it lives");
+}
+
+/// How often a delivery came, which is not counted if it was given back.
+#[test]
+fn a_closed_client_gives_back_or_fails_what_it_has() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    client.request(SEND, &message(2, "orders", &[], b"x")).expect("it is on the disk");
+    for (verdict, deliveries) in [(3, 1_u32), (5, 1), (3, 2)] {
+        client.grant(1, 1, 10_000);
+        let found = delivery(&mut client, 1);
+        assert_eq!(found[0][8..12], deliveries.to_be_bytes(), "after verdict {verdict}");
+        assert_eq!(client.request(CLOSE, &closing(1, 4)), Err(22), "no verdict");
+        client.request(CLOSE, &closing(1, verdict)).expect("it is closed");
+        start(&mut client, 1, place.path(), "billing", "orders").expect("billing");
+    }
 }
