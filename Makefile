@@ -16,6 +16,7 @@ help:
 	@echo 'make demo              two million messages between two processes, compared with libzmq and other means'
 	@echo 'make demo-delivery     guaranteed delivery: receivers, subscribers and workers are killed, and all is counted'
 	@echo 'make demo-files        file transfer: a client is killed, and the digests are compared'
+	@echo 'make demo-erlang       two nodes of Erlang, whose ports are killed, and all is counted'
 	@echo 'make test              all tests; installs the required packages first'
 	@echo 'make check             the short form: format, lints, the crates, conformance over one transport'
 	@echo 'tools/test WORD        the steps of make test with the word in their name'
@@ -69,6 +70,11 @@ demo-delivery:
 demo-files:
 	tools/setup build
 	tools/demo-files
+
+demo-erlang:
+	tools/setup demo-erlang
+	$(MAKE) --no-print-directory build
+	tools/demo-erlang
 
 test:
 	tools/setup test
@@ -159,7 +165,7 @@ tidy:
 clean:
 	rm -rf target
 
-.PHONY: help build install examples examples-sanitized demo demo-delivery demo-files test check \
+.PHONY: help build install examples examples-sanitized demo demo-delivery demo-files demo-erlang test check \
 	clients mutation pgm faults \
 	features simulate simulate-files simulate-selftest interop older older-delivery fuzz bench counts bench-beside \
 	bench-delivery bench-files bench-erlang tidy clean
