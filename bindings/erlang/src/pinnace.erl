@@ -306,15 +306,10 @@ statistics(Socket) ->
     local(Socket, fun(Id) ->
         ok = sync_of(Id),
         case pinnace_port:request(?STATISTICS, <<Id:32>>) of
-            {ok, Entries} -> entries(Entries);
+            {ok, Entries} -> pinnace_wire:map(Entries);
             Error -> Error
         end
     end).
-
-entries(Entries) ->
-    try {ok, pinnace_wire:entries(Entries)}
-    catch error:function_clause -> {error, port_protocol}
-    end.
 
 %% @doc Has all events of a socket's connections sent to the calling process.
 -spec monitor(socket()) -> {ok, socket()} | {error, reason()}.

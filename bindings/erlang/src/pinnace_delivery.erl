@@ -1,11 +1,13 @@
-%% @doc Guaranteed delivery: messages that are on the disk before `deliver/3' returns, and that come until their receiver
-%% has handled them.
+%% @doc Guaranteed delivery: messages that are on the disk before `deliver/3' returns, and that come until their
+%% receiver has handled them.
 %%
-%% A client is a process with a name, a store of its own and topics. A module with `handle_message/2' handles what comes;
-%% the client passes it one message at a time. What its result says of the message:
+%% A client is a process with a name, a store of its own and topics. A module with `handle_message/2' handles what
+%% comes; the client passes it one message at a time. What its result says of the message:
 %%
 %% <ul>
 %% <li>`{ack, State}': it is handled.</li>
+%% <li>`{{ack, Messages}, State}': it is handled, and these messages are sent, in one step: all of it or nothing is on
+%% the disk. They are `{Topic, Body}' or `{Topic, Body, SendOptions}'.</li>
 %% <li>`{nack, State}', `{{nack, Ms}, State}': it has failed, and comes again after a growing delay, or after this
 %% one; others go first.</li>
 %% <li>`{terminate, State}': it is given up, and becomes a dead letter.</li>
@@ -15,16 +17,17 @@
 %% </ul>
 %%
 %% If `handle_message/2' fails, the client logs why, and goes on with the state that it had before; the message comes
-%% again before those of its sender and topic that the client has not got (see `prefetch'). When pinnace-port dies, the client is started again in the next one: a send goes on, and what was not
-%% settled comes again.
+%% again before those of its sender and topic that the client has not got (see `prefetch'). When pinnace-port dies,
+%% the client is started again in the next one: a send goes on, and what was not settled comes again.
 -module(pinnace_delivery).
 
 -export([start_link/1, start_link/3, start_link/4, child_spec/1, child_spec/3, stop/1]).
 -export([deliver/3, deliver/4, deliver_many/3, deliver_many/4, settle/2]).
 -export([subscribe/2, unsubscribe/2, wait_listeners/4, addresses/2]).
--export([pending/1, wait_pending/3, clear_pending/2, drain/2, forget/2, statistics/1]).
+-export([pending/1, pending_by_receiver/1, wait_pending/3, clear_pending/2, drain/2, forget/2]).
+-export([about/1, statistics/1]).
 
--export_type([client/0, options/0, send_options/0, message/0, cursor/0, verdict/0, result/0]).
+-export_type([client/0, options/0, send_options/0, message/0, cursor/0, verdict/0, outgoing/0, result/0]).
 
 -include("pinnace_port.hrl").
 
@@ -40,8 +43,8 @@
                      trust => [{text(), file:filename_all()}], peers => [{text(), text(), [text()]}],
                      atom() => integer() | boolean() | forever | text()}.
 -type text() :: unicode:chardata().
-%% `all': to each client that listens, and not to one. `durability': `sync', on the disk (the default), `interval', soon,
-%% or `memory', never. `ttl': how long it is kept, in milliseconds. `timeout': how long to wait for room and the disk.
+%% `all': to each client that listens, and not to one. `durability': on the disk when the call returns (`sync', the
+%% default), soon (`interval'), or never (`memory'). `ttl': how long it is kept, in milliseconds. `timeout': how long to wait for room and the disk.
 %% `id': a further message of this id is a retry, which is not stored again.
 -type send_options() :: #{all => boolean(), durability => sync | interval | memory, ttl => pos_integer(),
                           timeout => timeout(), id => text(), content_type => text(), traceparent => text(),
@@ -59,8 +62,11 @@
 -type cursor() :: #{sender := binary(), stream := non_neg_integer(), number := pos_integer(),
                     settled := non_neg_integer()}.
 %% What becomes of a message. `in_progress': it takes more time than `ack_within_ms', and is settled later.
--type verdict() :: ack | nack | {nack, Ms :: non_neg_integer()} | terminate | give_back | in_progress.
--type result() :: {ack | nack | {nack, non_neg_integer()} | terminate | give_back | later, State :: term()}
+-type verdict() :: ack | {ack, [outgoing()]} | nack | {nack, Ms :: non_neg_integer()} | terminate | give_back
+                 | in_progress.
+-type outgoing() :: {text(), iodata()} | {text(), iodata(), send_options()}.
+-type result() :: {ack | {ack, [outgoing()]} | nack | {nack, non_neg_integer()} | terminate | give_back | later,
+                   State :: term()}
                 | {stop, Reason :: term(), State :: term()}.
 
 -callback init(Arguments :: term()) -> {ok, State :: term()} | {stop, Reason :: term()} | ignore.
@@ -243,6 +249,15 @@ addresses(Client, Topic) ->
 pending(Client) ->
     number(ask(Client, ?PENDING, [])).
 
+%% @doc The same for each receiver and topic: maps of `topic', `messages', `bytes', and if they are known `receiver' and
+%% `oldest_ms', when the oldest was stored, in milliseconds since 1970.
+-spec pending_by_receiver(client()) -> {ok, [map()]} | {error, pinnace:reason()}.
+pending_by_receiver(Client) ->
+    case ask(Client, ?PENDING_BY_RECEIVER, []) of
+        {ok, Entries} -> pinnace_delivery_wire:list(Entries);
+        Error -> Error
+    end.
+
 %% @doc Waits until at most so many are not acknowledged.
 -spec wait_pending(client(), non_neg_integer(), timeout()) -> ok | {error, pinnace:reason()}.
 wait_pending(Client, Most, Timeout) ->
@@ -262,6 +277,15 @@ drain(Client, Timeout) ->
 -spec forget(client(), text()) -> ok | {error, pinnace:reason()}.
 forget(Client, Name) ->
     done(ask(Client, ?FORGET, pinnace_wire:bytes(pinnace_delivery_wire:text(Name)))).
+
+%% @doc What the client is: a map of `name', `endpoint', `store_id', `in_hand' (messages that are not settled), and if
+%% it has them `metrics', the address of its statistics, and `registry_error'.
+-spec about(client()) -> {ok, map()} | {error, pinnace:reason()}.
+about(Client) ->
+    case ask(Client, ?ABOUT, []) of
+        {ok, Entries} -> pinnace_wire:map(Entries);
+        Error -> Error
+    end.
 
 %% @doc What the client has sent and received, by topics, and its store, as docs/reference/delivery.md says.
 -spec statistics(client()) -> {ok, map()} | {error, pinnace:reason()}.

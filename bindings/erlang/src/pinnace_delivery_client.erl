@@ -56,10 +56,9 @@
 %% As pinnace_delivery:settle/2.
 -spec settle(ref(), pinnace_delivery:verdict()) -> ok | {error, pinnace:reason()}.
 settle({Pid, Port, Token}, Verdict) ->
-    try {verdict(Verdict), gen_server:call(Pid, {?MODULE, {settle, Port, Token, verdict(Verdict)}}, infinity)} of
-        {_, Reply} -> Reply
+    try gen_server:call(Pid, {?MODULE, {settle, Port, Token, verdict(Verdict)}}, infinity)
     catch
-        error:function_clause -> {error, einval};
+        error:_ -> {error, einval};
         exit:_ -> {error, closed}
     end.
 
@@ -178,8 +177,11 @@ handle_call(Request, From, #state{module = Module} = State) ->
 
 settle(Port, Token, Verdict, #state{port = Port, in_hand = InHand} = State) ->
     case InHand of
-        #{Token := _} -> {reply, ok, settled(Token, Verdict, State)};
-        #{} -> {reply, {error, enoent}, State}
+        #{Token := _} ->
+            {Reply, Next} = settled(Token, Verdict, State),
+            {reply, Reply, Next};
+        #{} ->
+            {reply, {error, enoent}, State}
     end;
 settle(_Port, _Token, _Verdict, State) ->
     {reply, {error, port_crashed}, State}.
@@ -282,21 +284,28 @@ handle(Token, #state{queue = Queue, in_hand = InHand, seen = Seen} = State) ->
     case pinnace_delivery_seen:look(Cursor, Seen) of
         {new, Next} -> pass(Token, Message, State#state{seen = Next});
         {open, Next} -> pass(Token, Message#{redelivered => true}, State#state{seen = Next});
-        {Verdict, Next} -> {noreply, settled(Token, {Verdict, 0}, State#state{seen = Next})}
+        {Verdict, Next} -> {noreply, told(Token, {Verdict, 0}, State#state{seen = Next})}
     end.
 
 pass(Token, #{deliveries := Deliveries} = Message, #state{port = Port, module = Module} = State) ->
-    Marked = Message#{ref => {self(), Port, Token}, redelivered => Deliveries > 1 orelse is_map_key(redelivered, Message)},
+    Again = Deliveries > 1 orelse is_map_key(redelivered, Message),
+    Marked = Message#{ref => {self(), Port, Token}, redelivered => Again},
     try outcome(Module:handle_message(Marked, State#state.state)) of
         {later, Next} -> {noreply, State#state{state = Next}};
         {stop, Reason, Next} -> {stop, Reason, State#state{state = Next}};
-        {Settlement, Next} -> {noreply, settled(Token, Settlement, State#state{state = Next})}
+        {Settlement, Next} ->
+            case settled(Token, Settlement, State#state{state = Next}) of
+                {ok, Settled} -> {noreply, Settled};
+                {{error, port_crashed}, _} -> {noreply, State};
+                {{error, Reason}, _} -> failed(Token, "~tp", [Reason], State)
+            end
     catch
-        Class:Reason:Stack ->
-            ?LOG_ERROR("~tp:handle_message/2 has failed: ~0tp:~0tp~n~0tp~nThe message of ~ts comes again.",
-                       [Module, Class, Reason, Stack, maps:get(topic, Message)]),
-            {noreply, settled(Token, {?FAIL, 0}, State)}
+        Class:Reason:Stack -> failed(Token, "~0tp:~0tp~n~0tp", [Class, Reason, Stack], State)
     end.
+
+failed(Token, Format, Arguments, #state{module = Module} = State) ->
+    ?LOG_ERROR("~tp:handle_message/2 has failed: " ++ Format ++ "~nThe message comes again.", [Module | Arguments]),
+    {noreply, told(Token, {?FAIL, 0}, State)}.
 
 %% The result of handle_message/2, checked.
 outcome({later, _} = Result) -> Result;
@@ -304,16 +313,30 @@ outcome({stop, _, _} = Result) -> Result;
 outcome({Verdict, Next}) when Verdict =/= in_progress -> {verdict(Verdict), Next}.
 
 verdict(ack) -> {?ACK, 0};
+verdict({ack, Messages}) -> {together, pinnace_delivery_wire:together(Messages)};
 verdict(nack) -> {?NACK, -1};
 verdict({nack, Ms}) when is_integer(Ms), Ms >= 0, Ms < 1 bsl 31 -> {?NACK, Ms};
 verdict(terminate) -> {?TERMINATE, 0};
 verdict(give_back) -> {?GIVE_BACK, 0};
 verdict(in_progress) -> {?IN_PROGRESS, 0}.
 
-%% Tells the program, and then grants it as much again.
-settled(Token, {Verdict, Delay}, #state{id = Id, port = Port, in_hand = InHand} = State) ->
+settled(Token, {together, Messages}, #state{id = Id, port = Port} = State) ->
+    case pinnace_relays:request(Port, ?TOGETHER, [<<Id:32, Token:64>> | Messages]) of
+        {ok, _} -> {ok, done(Token, ?ACK, State)};
+        {error, {Reason, Text}} when is_binary(Text) -> {{error, Reason}, State};
+        Error -> {Error, State}
+    end;
+settled(Token, Verdict, State) ->
+    {ok, told(Token, Verdict, State)}.
+
+%% Tells the program.
+told(Token, {Verdict, Delay}, #state{id = Id, port = Port} = State) ->
     Arguments = <<Id:32, Token:64, Verdict, Delay:32/signed>>,
     _ = catch port_command(Port, pinnace_wire:order(?SETTLE, Arguments)),
+    done(Token, Verdict, State).
+
+%% Grants the program as much again.
+done(Token, Verdict, #state{in_hand = InHand} = State) ->
     case InHand of
         #{Token := {Octets, #{cursor := Cursor}}} when Verdict =/= ?IN_PROGRESS ->
             _ = grant(1, Octets, State),

@@ -2,7 +2,7 @@
 %% What the operations of guaranteed delivery take and give (docs/port.md), as functions of their arguments.
 -module(pinnace_delivery_wire).
 
--export([start/2, message/3, delivery/1, statistics/1, text/1]).
+-export([start/2, message/3, together/1, delivery/1, statistics/1, list/1, text/1]).
 
 -define(ID, 1).
 -define(CONTENT_TYPE, 2).
@@ -68,6 +68,19 @@ message(Topic, Body, Options) ->
     Properties = [property(Property) || Property <- maps:to_list(maps:merge(#{id => new_id()}, Known))],
     {[part(Topic), ToAll, Durability, <<Ttl:32>>], pinnace_wire:bytes(Properties), iolist_to_binary(Body)}.
 
+%% The arguments of messages that are sent together with an acknowledgement. It fails if one is wrong.
+-spec together([pinnace_delivery:outgoing()]) -> iodata().
+together(Messages) ->
+    lists:map(fun
+        ({Topic, Body}) -> pinnace_wire:bytes(whole(Topic, Body, #{}));
+        ({Topic, Body, Options}) -> pinnace_wire:bytes(whole(Topic, Body, Options))
+    end, Messages).
+
+%% No message waits on its own.
+whole(Topic, Body, Options) ->
+    {Begin, Properties, Content} = message(Topic, Body, Options),
+    [Begin, <<-1:32>>, Properties, Content].
+
 %% An id that no other message of the client has, also of earlier nodes.
 new_id() ->
     [integer_to_binary(erlang:system_time(), 36), $-, integer_to_binary(erlang:unique_integer([positive]), 36)].
@@ -115,10 +128,19 @@ key(?ORDERING_KEY) -> ordering_key.
 statistics(Entries) ->
     try
         Empty = #{outgoing => [], incoming => [], not_admitted => []},
-        {ok, maps:map(fun(_Key, Value) -> list(Value) end, maps:merge(Empty, pinnace_wire:entries(Entries)))}
+        {ok, maps:map(fun(_Key, Value) -> elements(Value) end, maps:merge(Empty, pinnace_wire:entries(Entries)))}
     catch
         error:function_clause -> {error, port_protocol}
     end.
 
-list(#{0 := _} = Elements) -> [Value || {_, Value} <- lists:sort(maps:to_list(Elements))];
-list(Value) -> Value.
+elements(#{0 := _} = Elements) -> [Value || {_, Value} <- lists:sort(maps:to_list(Elements))];
+elements(Value) -> Value.
+
+%% Entries that are a list.
+-spec list(binary()) -> {ok, [map()]} | {error, port_protocol}.
+list(<<>>) ->
+    {ok, []};
+list(Entries) ->
+    try {ok, elements(pinnace_wire:entries(Entries))}
+    catch error:function_clause -> {error, port_protocol}
+    end.

@@ -40,6 +40,9 @@
 -define(NEW_BODY, 64).
 -define(DELIVER_BODY, 65).
 -define(DROP_BODY, 66).
+-define(TOGETHER, 67).
+-define(PENDING_BY_RECEIVER, 68).
+-define(ABOUT, 69).
 
 -define(TYPES, [{pair, 0}, {pub, 1}, {sub, 2}, {req, 3}, {rep, 4}, {dealer, 5}, {router, 6}, {pull, 7}, {push, 8},
                 {xpub, 9}, {xsub, 10}, {stream, 11}, {server, 12}, {client, 13}, {radio, 14}, {dish, 15}, {gather, 16},

@@ -3,7 +3,7 @@
 
 -export([hello/1, request/3, order/2, send/1, parts/2, credit/3, ping/1]).
 -export([encode/1, octets/1, messages/1]).
--export([bytes/1, entries/1, options/1, option/2, value/2, event/1, batches/1, fits/1, fits_request/1]).
+-export([bytes/1, map/1, entries/1, options/1, option/2, value/2, event/1, batches/1, fits/1, fits_request/1]).
 
 -export_type([message/0]).
 
@@ -154,6 +154,13 @@ event([<<Number:16/native, Value:32/native>>, Endpoint]) ->
 -spec bytes(iodata()) -> iodata().
 bytes(Text) ->
     [<<(iolist_size(Text)):32>> | Text].
+
+%% Entries that the program has sent.
+-spec map(binary()) -> {ok, map()} | {error, port_protocol}.
+map(Entries) ->
+    try {ok, entries(Entries)}
+    catch error:function_clause -> {error, port_protocol}
+    end.
 
 %% Pairs of a name and a number or text, as nested maps.
 -spec entries(binary()) -> map().

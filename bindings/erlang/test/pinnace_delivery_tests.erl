@@ -4,8 +4,6 @@
 -include_lib("eunit/include/eunit.hrl").
 -include("waiting.hrl").
 
--compile({inline, [ack/1]}).
-
 -record(place, {dir :: file:filename()}).
 
 all_test_() ->
@@ -14,7 +12,8 @@ all_test_() ->
         fun kept_for_the_first/1, fun topics/1, fun callbacks/1, fun prefetch/1, fun large/1, fun dead_letter/1,
         fun program_dies/1, fun program_dies_while_sending/1, fun settled_for_another_program/1, fun process_dies/1,
         fun stopped_in_time/1, fun retry_is_stored_once/1, fun timeouts/1, fun wrong_use/1, fun names/1,
-        fun supervised/1, fun port_process_dies/1, fun statistics/1])}.
+        fun supervised/1, fun together/1, fun together_by_another/1, fun about/1, fun port_process_dies/1,
+        fun statistics/1])}.
 
 place() ->
     ok = logger:set_primary_config(level, none),
@@ -405,3 +404,44 @@ statistics(Place) ->
                  pinnace_delivery:statistics(Sender)),
     ?assertMatch({ok, #{incoming := [#{sender := <<"shop">>, delivered := 1}]}},
                  pinnace_delivery:statistics(Receiver)).
+
+%% An order is acknowledged and its invoice is sent in one step.
+together(Place) ->
+    {Sender, Receiver} = pair(Place, fun
+        (#{deliveries := 1}) -> {ack, [{"invoices", "lost"}, {lists:duplicate(256, $t), "too long"}]};
+        (#{deliveries := 2}) -> {ack, [nonsense]};
+        (#{body := Body}) -> {ack, [{"invoices", ["invoice: ", Body]}, {"invoices", "copy", #{id => "a copy"}}]}
+    end),
+    _ = receiver(Place, "printer", "invoices", fun ack/1),
+    {ok, 1} = pinnace_delivery:deliver(Sender, "orders", "x"),
+    _ = [got() || _ <- [1, 2, 3]],
+    ?assertMatch(#{body := <<"invoice: x">>, from := <<"billing">>}, got()),
+    ?assertMatch(#{body := <<"copy">>, id := <<"a copy">>}, got()),
+    all_handled(Sender),
+    all_handled(Receiver),
+    ?assertEqual(1, gen_server:call(Receiver, count)),
+    ?assertEqual(nothing, nothing()).
+
+together_by_another(Place) ->
+    {Sender, Receiver} = pair(Place, fun(_) -> later end),
+    {ok, 1} = pinnace_delivery:deliver(Sender, "orders", "x"),
+    Message = got(),
+    ?assertEqual({error, einval}, pinnace_delivery:settle(Message, {ack, [{lists:duplicate(256, $t), "x"}]})),
+    ?assertEqual({error, einval}, pinnace_delivery:settle(Message, {ack, [nonsense]})),
+    ?assertEqual(ok, pinnace_delivery:settle(Message, {ack, [{"nobody", "y"}]})),
+    all_handled(Sender),
+    ?assertMatch({ok, [#{topic := <<"nobody">>, messages := 1}]}, pinnace_delivery:pending_by_receiver(Receiver)).
+
+about(Place) ->
+    {Sender, Receiver} = pair(Place, fun(_) -> later end, #{metrics => 0}),
+    {ok, 1} = pinnace_delivery:deliver(Sender, "orders", "x"),
+    Message = got(),
+    {ok, #{name := <<"billing">>, in_hand := 1, endpoint := _, store_id := <<_:32/binary>>, metrics := Metrics}} =
+        pinnace_delivery:about(Receiver),
+    [_, Port] = binary:split(Metrics, <<":">>),
+    {ok, Connection} = gen_tcp:connect("127.0.0.1", binary_to_integer(Port), [binary, {active, false}]),
+    ok = gen_tcp:send(Connection, "GET /statistics HTTP/1.0\r\n\r\n"),
+    {ok, <<"HTTP/1.", _/binary>>} = gen_tcp:recv(Connection, 0, ?PATIENCE_MS),
+    ?assertEqual({ok, []}, pinnace_delivery:pending_by_receiver(Receiver)),
+    ok = pinnace_delivery:settle(Message, ack),
+    {ok, #{in_hand := 0}} = pinnace_delivery:about(Receiver).

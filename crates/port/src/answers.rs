@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use pinnace_delivery::Client;
+use pinnace_delivery::{Client, Delivery};
 use pinnace_engine::Error;
 use pinnace_sys::wake::WakeFd;
 
@@ -16,6 +16,8 @@ pub enum Answer {
     Done { id: u32, outcome: Result<Vec<u8>, Refusal> },
     /// A client of guaranteed delivery was started for this channel.
     Started { id: u32, channel: u32, outcome: Result<Arc<Client>, Refusal> },
+    /// A delivery was not acknowledged together with messages, and is still to be settled.
+    NotAcked { channel: u32, token: u64, delivery: Box<Delivery> },
 }
 
 /// Where threads leave their answers.

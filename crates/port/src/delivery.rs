@@ -11,33 +11,31 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use pinnace_cert::Certificate;
-use pinnace_delivery::{Client, Delivery, Durability, Options, Settlement, Ticket, Verdict};
+use pinnace_delivery::{Client, Delivery, Durability, NewMessage, NotAcked, Settlement, Ticket};
 use pinnace_interface::{DeliveryOptions, KnownPeer};
 use rustix::io::Errno;
 
 use crate::answers::{Answer, Desk, start};
 use crate::credit::Credit;
+use crate::delivery_messages::{Parsed, encoded};
 use crate::operations::Refusal;
 use crate::pipes::Output;
-use crate::wire::{
-    BATCH_MAX, Fields, Malformed, PART_MAX, ProgramPacket, begin_delivery, end_packet, frame_header,
-};
+use crate::wire::{BATCH_MAX, Fields, Malformed, PART_MAX, ProgramPacket, begin_delivery, end_packet};
 
-/// Properties of a message: the kinds of docs/port.md.
-const ID: u8 = 1;
-const CONTENT_TYPE: u8 = 2;
-const TRACEPARENT: u8 = 3;
-const TRACESTATE: u8 = 4;
-const ORDERING_KEY: u8 = 5;
-const HEADER: u8 = 6;
-const DEAD: u8 = 7;
+const UNKNOWN: Refusal = Refusal::Other(Errno::NOENT, "no such delivery, or it was settled");
 
-/// A message to send, with what it was requested by.
-struct NewMessage {
+/// What is sent, by the request with this id.
+struct Work {
     id: u32,
     arguments: Vec<u8>,
-    /// That which came in parts; None: it follows the other arguments.
-    body: Option<Vec<u8>>,
+    what: Sending,
+}
+
+enum Sending {
+    /// A message. Some: its body, which came in parts; None: it follows the other arguments.
+    Message(Option<Vec<u8>>),
+    /// Messages, with the acknowledgement of a delivery, which has this token.
+    Together(u64, Delivery),
 }
 
 pub struct DeliveryChannel {
@@ -46,30 +44,42 @@ pub struct DeliveryChannel {
     /// Deliveries that the client of the port has, by their tokens.
     handed: HashMap<u64, Delivery>,
     last_token: u64,
-    messages: Sender<NewMessage>,
+    work: Sender<Work>,
     pub is_held: bool,
 }
 
 impl DeliveryChannel {
     /// Its messages are sent by a thread of its own, because a send may wait for room, and confirmed by another one.
-    pub fn new(client: Arc<Client>, desk: &Desk) -> Result<DeliveryChannel, Refusal> {
-        let (messages, to_send) = channel::<NewMessage>();
-        let (tickets, to_confirm) = channel::<(u32, Ticket)>();
+    pub fn new(number: u32, client: Arc<Client>, desk: &Desk) -> Result<DeliveryChannel, Refusal> {
+        let (work, to_send) = channel::<Work>();
+        let (sent, to_confirm) = channel::<(u32, Sent)>();
         let (sender, confirmer) = (client.clone(), client.clone());
-        let (refuses, confirms) = (desk.clone(), desk.clone());
+        let (tells, confirms) = (desk.clone(), desk.clone());
         start("port-send", move || {
-            for NewMessage { id, arguments, body } in to_send {
-                match send(&sender, Fields::new(&arguments), body.as_deref()) {
-                    Ok(ticket) => drop(tickets.send((id, ticket))),
-                    Err(error) => refuses.done(id, Err(error)),
+            for Work { id, arguments, what } in to_send {
+                let fields = Fields::new(&arguments);
+                let outcome = match what {
+                    Sending::Message(body) => send(&sender, fields, body.as_deref()),
+                    Sending::Together(token, delivery) => {
+                        send_together(&sender, delivery, fields).map_err(|(delivery, error)| {
+                            if let Some(delivery) = delivery {
+                                tells.put(Answer::NotAcked { channel: number, token, delivery });
+                            }
+                            error
+                        })
+                    }
+                };
+                match outcome {
+                    Ok(what) if what.waits => drop(sent.send((id, what))),
+                    Ok(what) => tells.done(id, Ok(what.values)),
+                    Err(error) => tells.done(id, Err(error)),
                 }
             }
         })?;
         start("port-confirm", move || {
-            for (id, ticket) in to_confirm {
-                let receivers = u32::try_from(ticket.receivers()).unwrap_or(u32::MAX);
-                let done = confirmer.wait(ticket, None).map_err(Refusal::Delivery);
-                confirms.done(id, done.map(|()| receivers.to_be_bytes().to_vec()));
+            for (id, Sent { ticket, deadline, values, .. }) in to_confirm {
+                let done = confirmer.wait(ticket, deadline).map_err(Refusal::Delivery);
+                confirms.done(id, done.map(|()| values));
             }
         })?;
         Ok(DeliveryChannel {
@@ -77,7 +87,7 @@ impl DeliveryChannel {
             credit: Credit::default(),
             handed: HashMap::new(),
             last_token: 0,
-            messages,
+            work,
             is_held: false,
         })
     }
@@ -88,8 +98,25 @@ impl DeliveryChannel {
 
     /// Sends a message, which is answered when it is on the disk.
     pub fn send(&self, id: u32, arguments: &[u8], body: Option<Vec<u8>>) {
+        self.pass(id, arguments, Sending::Message(body));
+    }
+
+    /// Acknowledges a delivery and sends messages in one step.
+    pub fn send_together(&mut self, id: u32, mut of: Fields<'_>) -> Result<(), Refusal> {
+        let token = of.u64()?;
+        let delivery = self.handed.remove(&token).ok_or(UNKNOWN)?;
+        self.pass(id, of.rest(), Sending::Together(token, delivery));
+        Ok(())
+    }
+
+    fn pass(&self, id: u32, arguments: &[u8], what: Sending) {
         // The thread lives as long as this channel.
-        let _ = self.messages.send(NewMessage { id, arguments: arguments.to_vec(), body });
+        let _ = self.work.send(Work { id, arguments: arguments.to_vec(), what });
+    }
+
+    /// Takes a delivery back that was not acknowledged.
+    pub fn put_back(&mut self, token: u64, delivery: Delivery) {
+        self.handed.insert(token, delivery);
     }
 
     /// Delivers at most one packet, as far as there is credit. False: nothing more is there.
@@ -148,13 +175,12 @@ impl DeliveryChannel {
     pub fn settle(&mut self, mut of: Fields<'_>) -> Result<(), Refusal> {
         let (token, verdict, delay) = (of.u64()?, of.u8()?, of.i32()?);
         of.end()?;
-        let unknown = Refusal::Other(Errno::NOENT, "no such delivery, or it was settled");
         if verdict == 4 {
-            self.handed.get(&token).ok_or(unknown)?.in_progress();
+            self.handed.get(&token).ok_or(UNKNOWN)?.in_progress();
             return Ok(());
         }
         let settlement = settlement(verdict, delay)?;
-        settle(self.handed.remove(&token).ok_or(unknown)?, settlement);
+        settle(self.handed.remove(&token).ok_or(UNKNOWN)?, settlement);
         Ok(())
     }
 
@@ -185,99 +211,53 @@ fn settle(delivery: Delivery, settlement: Option<Settlement>) {
     }
 }
 
-/// A delivery as a message: what is known of it, its sender, its topic, its properties, its body.
-fn encoded(token: u64, delivery: &Delivery) -> Vec<u8> {
-    let cursor = delivery.cursor();
-    let about = [
-        &token.to_be_bytes()[..],
-        &delivery.deliveries().to_be_bytes(),
-        &delivery.accepted_ms().to_be_bytes(),
-        &cursor.sender,
-        &cursor.stream.to_be_bytes(),
-        &cursor.number.to_be_bytes(),
-        &cursor.settled.to_be_bytes(),
-    ];
-    let mut properties = Vec::new();
-    let mut put = |kind: u8, texts: &[&[u8]]| {
-        properties.push(kind);
-        for text in texts {
-            properties.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
-            properties.extend_from_slice(text);
-        }
-    };
-    let known = [
-        (ID, delivery.id()),
-        (CONTENT_TYPE, delivery.content_type()),
-        (TRACEPARENT, delivery.traceparent()),
-        (TRACESTATE, delivery.tracestate()),
-        (ORDERING_KEY, delivery.ordering_key()),
-    ];
-    known.iter().for_each(|(kind, text)| text.iter().for_each(|text| put(*kind, &[text.as_bytes()])));
-    delivery.headers().for_each(|(key, value)| put(HEADER, &[key.as_bytes(), value]));
-    if let Some(dead) = delivery.dead() {
-        let (reason, count) = (reason(dead.reason), dead.deliveries.to_string());
-        put(DEAD, &[dead.topic.as_bytes(), dead.receiver.as_bytes(), reason.as_bytes(), count.as_bytes()]);
-    }
-    let about = about.concat();
-    let frames =
-        [&about[..], delivery.from().as_bytes(), delivery.topic().as_bytes(), &properties, delivery.body()];
-    let mut message = Vec::with_capacity(frames.iter().map(|frame| frame.len() + 4).sum());
-    for (index, frame) in frames.iter().enumerate() {
-        // A body has at most 1 GiB, unless the client's option `max_body` says more.
-        message.extend_from_slice(&frame_header(frame.len(), index + 1 < frames.len()).unwrap_or_default());
-        message.extend_from_slice(frame);
-    }
-    message
+/// What was sent, and is answered.
+struct Sent {
+    ticket: Ticket,
+    /// It is answered when it is on the disk, and not before.
+    waits: bool,
+    deadline: Option<Instant>,
+    values: Vec<u8>,
 }
 
-/// Why a message became a dead letter.
-fn reason(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Terminated => "terminated",
-        Verdict::Deliveries => "deliveries",
-        Verdict::TooLarge => "too_large",
-        Verdict::Unreadable => "unreadable",
-        Verdict::Expired => "expired",
-    }
-}
-
-/// Begins to send. The arguments: topic, flags, time to live, deadline, properties, body.
-fn send(client: &Client, mut of: Fields<'_>, body: Option<&[u8]>) -> Result<Ticket, Refusal> {
-    let (topic, to_all, durability) = (of.text()?, of.bool()?, of.u8()?);
-    let (ttl_ms, timeout_ms, mut properties) = (of.u32()?, of.i32()?, Fields::new(of.bytes()?));
-    let durability = match durability {
-        0 => Durability::Sync,
-        1 => Durability::Interval,
-        2 => Durability::Memory,
-        _ => return Err(Refusal::Other(Errno::INVAL, "no such durability")),
-    };
-    let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
-    let mut options = Options {
-        all: to_all,
-        durability,
-        ttl: (ttl_ms > 0).then(|| Duration::from_millis(ttl_ms.into())),
-        deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
-        ..Options::default()
-    };
-    let mut headers = Vec::new();
-    while !properties.is_empty() {
-        let (kind, text) = (properties.u8()?, properties.text()?);
-        match kind {
-            ID => options.id = Some(text),
-            CONTENT_TYPE => options.content_type = Some(text),
-            TRACEPARENT => options.traceparent = Some(text),
-            TRACESTATE => options.tracestate = Some(text),
-            ORDERING_KEY => options.ordering_key = Some(text),
-            HEADER => headers.push((text, properties.bytes()?)),
-            _ => return Err(Refusal::Other(Errno::INVAL, "no such property")),
-        }
-    }
-    options.headers = &headers;
-    let rest = of.rest();
-    if body.is_some() && !rest.is_empty() {
+/// Begins to send.
+fn send(client: &Client, of: Fields<'_>, body: Option<&[u8]>) -> Result<Sent, Refusal> {
+    let message = Parsed::new(of)?;
+    if body.is_some() && !message.rest.is_empty() {
         return Err(Malformed::Long.into());
     }
-    client.send_async(topic, body.unwrap_or(rest), &options).map_err(Refusal::Delivery)
+    let options = message.options();
+    let sent = client.send_async(message.topic, body.unwrap_or(message.rest), &options);
+    let ticket = sent.map_err(Refusal::Delivery)?;
+    let receivers = u32::try_from(ticket.receivers()).unwrap_or(u32::MAX);
+    let waits = options.durability == Durability::Sync;
+    Ok(Sent { ticket, waits, deadline: options.deadline, values: receivers.to_be_bytes().to_vec() })
+}
+
+/// Begins to acknowledge a delivery together with messages, each with its length before it.
+fn send_together(
+    client: &Client,
+    delivery: Delivery,
+    mut of: Fields<'_>,
+) -> Result<Sent, (Option<Box<Delivery>>, Refusal)> {
+    let mut parsed = Vec::new();
+    while !of.is_empty() {
+        match of.bytes().map_err(Refusal::from).and_then(|message| Parsed::new(Fields::new(message))) {
+            Ok(message) => parsed.push(message),
+            Err(error) => return Err((Some(Box::new(delivery)), error)),
+        }
+    }
+    let messages: Vec<NewMessage<'_>> = parsed
+        .iter()
+        .map(|message| NewMessage { topic: message.topic, body: message.rest, options: message.options() })
+        .collect();
+    // As Client::ack_and_send: without messages, the acknowledgement is waited for.
+    let waits =
+        messages.is_empty() || messages.iter().any(|message| message.options.durability == Durability::Sync);
+    match client.ack_and_send_async(delivery, &messages) {
+        Ok(ticket) => Ok(Sent { ticket, waits, deadline: None, values: Vec::new() }),
+        Err(NotAcked { delivery, error }) => Err((delivery, Refusal::Delivery(error))),
+    }
 }
 
 /// Starts a client in a thread. The arguments: name, topic, then options by their names.

@@ -28,6 +28,9 @@ const ADDRESSES: u16 = 63;
 const NEW_BODY: u16 = 64;
 const SEND_BODY: u16 = 65;
 const DROP_BODY: u16 = 66;
+const TOGETHER: u16 = 67;
+const PENDING_BY_PEER: u16 = 68;
+const ABOUT: u16 = 69;
 
 /// Carries an operation out. None: the answer comes later.
 pub fn handle(
@@ -62,6 +65,28 @@ pub fn handle(
             let body = session.bodies.take(body).ok_or(Refusal::Other(Errno::INVAL, "no whole body"))?;
             channel_of(session, number)?.send(id, of.rest(), Some(body));
             Ok(None)
+        }
+        TOGETHER => channel_of(session, number)?.send_together(id, of).map(|()| None),
+        PENDING_BY_PEER => {
+            of.end()?;
+            Ok(Some(pending_by_peer(&channel_of(session, number)?.client)))
+        }
+        ABOUT => {
+            of.end()?;
+            let client = &channel_of(session, number)?.client;
+            let mut values = Vec::new();
+            let mut entries = Entries::new(&mut values);
+            entries.text("name", client.name().as_bytes());
+            entries.text("endpoint", client.endpoint().as_bytes());
+            entries.text("store_id", client.store_id().as_bytes());
+            entries.number("in_hand", client.in_hand() as u64);
+            if let Some(address) = client.metrics_address() {
+                entries.text("metrics", address.to_string().as_bytes());
+            }
+            if let Some(error) = client.registry_error() {
+                entries.text("registry_error", error.to_string().as_bytes());
+            }
+            Ok(Some(values))
         }
         DROP_BODY => {
             of.end()?;
@@ -150,4 +175,23 @@ fn waiting(client: &Arc<Client>, operation: u16, mut of: Fields<'_>) -> Result<C
 /// An answer without values.
 fn none(outcome: Result<(), Error>) -> Result<Vec<u8>, Error> {
     outcome.map(|()| Vec::new())
+}
+
+/// A list of entries: for each topic and receiver, how many messages are not acknowledged.
+fn pending_by_peer(client: &Client) -> Vec<u8> {
+    let mut values = Vec::new();
+    let mut entries = Entries::new(&mut values);
+    for (index, pending) in client.pending_by_peer().iter().enumerate() {
+        let of = |name: &str| format!("{index}.{name}");
+        if let Some(receiver) = &pending.receiver {
+            entries.text(&of("receiver"), receiver.as_bytes());
+        }
+        entries.text(&of("topic"), pending.topic.as_bytes());
+        entries.number(&of("messages"), pending.messages);
+        entries.number(&of("bytes"), pending.bytes);
+        if let Some(oldest) = pending.oldest_ms {
+            entries.number(&of("oldest_ms"), oldest);
+        }
+    }
+    values
 }

@@ -6,7 +6,7 @@
 //! | `wire` | packets, fields and messages as functions of their arguments |
 //! | `pipes`, `log` | the two pipes; the standard error, for the client's log |
 //! | `channel` | a socket as the client sees it: room, parts |
-//! | `delivery`, `bodies` | a client of guaranteed delivery, likewise; large bodies that it sends |
+//! | `delivery`, `delivery_messages`, `bodies` | a client of guaranteed delivery, likewise; its messages; large bodies that it sends |
 //! | `credit` | what a client has granted |
 //! | `answers` | answers of threads, to operations that may wait |
 //! | `session` | what a client has made, and how it shares the output |
@@ -21,6 +21,7 @@ mod bodies;
 mod channel;
 mod credit;
 mod delivery;
+mod delivery_messages;
 mod delivery_operations;
 mod entries;
 mod log;

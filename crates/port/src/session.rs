@@ -250,6 +250,12 @@ impl Session {
                     let outcome = outcome.and_then(|client| self.add_delivery(channel, client));
                     operations::answer(self, id, outcome);
                 }
+                Answer::NotAcked { channel, token, delivery } => {
+                    // A client that was closed meanwhile has given it up.
+                    if let Some(channel) = self.deliveries.get_mut(&channel) {
+                        channel.put_back(token, *delivery);
+                    }
+                }
             }
         }
     }
@@ -260,7 +266,7 @@ impl Session {
             return Err(Refusal::Other(Errno::EXIST, "the channel is in use"));
         }
         let endpoint = client.endpoint().as_bytes().to_vec();
-        let channel = DeliveryChannel::new(client, &self.answers.desk)?;
+        let channel = DeliveryChannel::new(number, client, &self.answers.desk)?;
         self.poller.add(PollTarget::Fd(channel.descriptor()?), 0, Source::Delivery(number))?;
         self.deliveries.insert(number, channel);
         Ok(endpoint)

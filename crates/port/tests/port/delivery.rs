@@ -18,6 +18,9 @@ const ADDRESSES: u16 = 63;
 const NEW_BODY: u16 = 64;
 const SEND_BODY: u16 = 65;
 const DROP_BODY: u16 = 66;
+const TOGETHER: u16 = 67;
+const PENDING_BY_PEER: u16 = 68;
+const ABOUT: u16 = 69;
 
 /// Starts a client with a store and a registry below a directory.
 fn start(client: &mut Client, channel: u32, place: &Path, name: &str, topic: &str) -> Result<Vec<u8>, u32> {
@@ -326,4 +329,48 @@ fn a_closed_client_gives_back_or_fails_what_it_has() {
         client.request(CLOSE, &closing(1, verdict)).expect("it is closed");
         start(&mut client, 1, place.path(), "billing", "orders").expect("billing");
     }
+}
+
+/// An order is acknowledged and its invoice sent in one step, or neither.
+#[test]
+fn an_acknowledgement_and_messages_are_one_step() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    start(&mut client, 3, place.path(), "printer", "invoices").expect("printer");
+    client.request(SEND, &message(2, "orders", &[], b"3 pinnaces")).expect("it is on the disk");
+    client.grant(1, 1, 10_000);
+    let order = delivery(&mut client, 1);
+    let together = |messages: &[Vec<u8>]| {
+        let texts: Vec<u8> = messages.iter().flat_map(|message| bytes(&message[4..])).collect();
+        [&1_u32.to_be_bytes()[..], &order[0][..8], &texts].concat()
+    };
+    let invoice = message(1, "invoices", &[], b"invoice: 3 pinnaces");
+    let wrong = message(1, &"t".repeat(256), &[], b"");
+    assert_eq!(client.request(TOGETHER, &together(&[invoice.clone(), wrong])), Err(22));
+    assert_eq!(client.request(TOGETHER, &together(&[b"1234nonsense".to_vec()])), Err(22));
+    // It can still be settled.
+    client.request(TOGETHER, &together(std::slice::from_ref(&invoice))).expect("both are on the disk");
+    assert_eq!(client.request(TOGETHER, &together(&[invoice])), Err(2), "it was settled");
+    all_is_handled(&mut client, 2);
+    client.grant(3, 10, 10_000);
+    let found = delivery(&mut client, 3);
+    assert_eq!(found[4], b"invoice: 3 pinnaces");
+    settle(&mut client, 3, &found[0], 0).expect("it is handled");
+    all_is_handled(&mut client, 1);
+}
+
+#[test]
+fn a_client_tells_what_it_is_and_what_is_pending() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    for _ in 0..2 {
+        client.request(SEND, &message(2, "orders", &[], b"x")).expect("it is on the disk");
+    }
+    let pending = entries(&client.request(PENDING_BY_PEER, &2_u32.to_be_bytes()).expect("pending"));
+    assert_eq!((&*pending["0.topic"], &*pending["0.messages"]), ("orders", "2"));
+    client.grant(1, 1, 10_000);
+    delivery(&mut client, 1);
+    let about = entries(&client.request(ABOUT, &1_u32.to_be_bytes()).expect("about"));
+    assert_eq!((&*about["name"], &*about["in_hand"], about["store_id"].len()), ("billing", "1", 32));
+    assert!(!about.contains_key("metrics") && !about.contains_key("registry_error"), "{about:?}");
 }
