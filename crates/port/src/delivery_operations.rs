@@ -67,49 +67,14 @@ pub fn handle(
             Ok(None)
         }
         TOGETHER => channel_of(session, number)?.send_together(id, of).map(|()| None),
-        PENDING_BY_PEER => {
-            of.end()?;
-            Ok(Some(pending_by_peer(&channel_of(session, number)?.client)))
-        }
-        ABOUT => {
-            of.end()?;
-            let client = &channel_of(session, number)?.client;
-            let mut values = Vec::new();
-            let mut entries = Entries::new(&mut values);
-            entries.text("name", client.name().as_bytes());
-            entries.text("endpoint", client.endpoint().as_bytes());
-            entries.text("store_id", client.store_id().as_bytes());
-            entries.number("in_hand", client.in_hand() as u64);
-            if let Some(address) = client.metrics_address() {
-                entries.text("metrics", address.to_string().as_bytes());
-            }
-            if let Some(error) = client.registry_error() {
-                entries.text("registry_error", error.to_string().as_bytes());
-            }
-            Ok(Some(values))
-        }
         DROP_BODY => {
             of.end()?;
             session.bodies.forget(number);
             Ok(Some(Vec::new()))
         }
         SETTLE => channel_of(session, number)?.settle(of).map(|()| Some(Vec::new())),
-        ADDRESSES => {
-            let topic = of.text()?;
-            of.end()?;
-            Ok(Some(channel_of(session, number)?.client.addresses_of(topic).join("\n").into_bytes()))
-        }
-        PENDING => {
-            of.end()?;
-            Ok(Some(channel_of(session, number)?.client.pending().to_be_bytes().to_vec()))
-        }
-        STATISTICS => {
-            of.end()?;
-            let json = channel_of(session, number)?.client.statistics().to_json();
-            let mut values = Vec::new();
-            // What the library writes can be read.
-            Entries::new(&mut values).json("", &serde_json::from_str(&json).unwrap_or_default());
-            Ok(Some(values))
+        PENDING | STATISTICS | ADDRESSES | PENDING_BY_PEER | ABOUT => {
+            answer(&channel_of(session, number)?.client, operation, of).map(Some)
         }
         _ => {
             let client = channel_of(session, number)?.client.clone();
@@ -126,6 +91,25 @@ pub fn handle(
 
 fn channel_of(session: &mut Session, number: u32) -> Result<&mut delivery::DeliveryChannel, Refusal> {
     session.deliveries.get_mut(&number).ok_or(Refusal::Delivery(Error::Closed))
+}
+
+/// What a client knows without waiting.
+fn answer(client: &Client, operation: u16, mut of: Fields<'_>) -> Result<Vec<u8>, Refusal> {
+    let topic = if operation == ADDRESSES { of.text()? } else { "" };
+    of.end()?;
+    Ok(match operation {
+        PENDING => client.pending().to_be_bytes().to_vec(),
+        ADDRESSES => client.addresses_of(topic).join("\n").into_bytes(),
+        PENDING_BY_PEER => pending_by_peer(client),
+        ABOUT => about(client),
+        _ => {
+            let mut values = Vec::new();
+            // What the library writes can be read.
+            let json = serde_json::from_str(&client.statistics().to_json()).unwrap_or_default();
+            Entries::new(&mut values).json("", &json);
+            values
+        }
+    })
 }
 
 /// Its values are those of the answer.
@@ -192,6 +176,23 @@ fn pending_by_peer(client: &Client) -> Vec<u8> {
         if let Some(oldest) = pending.oldest_ms {
             entries.number(&of("oldest_ms"), oldest);
         }
+    }
+    values
+}
+
+/// Entries about a client.
+fn about(client: &Client) -> Vec<u8> {
+    let mut values = Vec::new();
+    let mut entries = Entries::new(&mut values);
+    entries.text("name", client.name().as_bytes());
+    entries.text("endpoint", client.endpoint().as_bytes());
+    entries.text("store_id", client.store_id().as_bytes());
+    entries.number("in_hand", client.in_hand() as u64);
+    if let Some(address) = client.metrics_address() {
+        entries.text("metrics", address.to_string().as_bytes());
+    }
+    if let Some(error) = client.registry_error() {
+        entries.text("registry_error", error.to_string().as_bytes());
     }
     values
 }

@@ -6,7 +6,8 @@
 //! | `wire` | packets, fields and messages as functions of their arguments |
 //! | `pipes`, `log` | the two pipes; the standard error, for the client's log |
 //! | `channel` | a socket as the client sees it: room, parts |
-//! | `delivery`, `delivery_messages`, `bodies` | a client of guaranteed delivery, likewise; its messages; large bodies that it sends |
+//! | `delivery`, `delivery_messages` | a client of guaranteed delivery, likewise; its messages |
+//! | `bodies` | large bodies that it sends |
 //! | `credit` | what a client has granted |
 //! | `answers` | answers of threads, to operations that may wait |
 //! | `session` | what a client has made, and how it shares the output |
