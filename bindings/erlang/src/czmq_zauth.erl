@@ -5,12 +5,10 @@
 %% that of those that are denied. PLAIN and CURVE also want a known password or key, in the socket's domain or in "*".
 %% Files are read for each peer, so changes take effect at once.
 -module(czmq_zauth).
--behaviour(gen_server).
+-behaviour(pinnace_zap).
 
 -export([start/1, call/2, stop/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
-
--include("pinnace_port.hrl").
+-export([init/1, handle_request/2, handle_call/3, handle_info/2]).
 
 -define(ALL_DOMAINS, <<"*">>).
 
@@ -19,7 +17,6 @@
 
 -record(state, {
     context :: reference(),
-    socket :: pinnace:socket(),
     allowed = #{} :: #{binary() => true},
     denied = #{} :: #{binary() => true},
     %% Files of passwords, and directories of certificates, by domain.
@@ -30,7 +27,7 @@
 %% Starts the handler. Error: `eaddrinuse' if the node has one.
 -spec start(pid()) -> {ok, pid()} | {error, term()}.
 start(Context) ->
-    case gen_server:start(?MODULE, Context, []) of
+    case pinnace_zap:start(pinnace:context(), ?MODULE, Context) of
         {ok, Pid} -> {ok, Pid};
         {error, {shutdown, Reason}} -> {error, Reason};
         {error, Reason} -> {error, Reason}
@@ -48,17 +45,9 @@ stop(Pid) ->
     catch exit:noproc -> ok
     end.
 
--spec init(pid()) -> {ok, #state{}} | {stop, term()}.
+-spec init(pid()) -> {ok, #state{}}.
 init(Context) ->
-    case pinnace:socket(rep, [{linger, 0}, {active, true}]) of
-        {ok, Socket} ->
-            case pinnace:bind(Socket, ?ZAP_ENDPOINT) of
-                {ok, _} -> {ok, #state{context = monitor(process, Context), socket = Socket}};
-                {error, Reason} -> {stop, {shutdown, Reason}}
-            end;
-        {error, Reason} ->
-            {stop, {shutdown, Reason}}
-    end.
+    {ok, #state{context = monitor(process, Context)}}.
 
 -spec handle_call(request(), gen_server:from(), #state{}) -> {reply, ok | {error, term()}, #state{}}.
 handle_call({allow, Address}, _From, #state{allowed = Allowed} = State) ->
@@ -76,38 +65,18 @@ handle_call({curve, Domain, Place}, _From, #state{certificates = Certificates} =
         false -> {reply, {error, enotdir}, State}
     end.
 
--spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
-handle_cast(_Request, State) ->
-    {noreply, State}.
-
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, normal, #state{}}.
-handle_info({pinnace, Socket, Request}, #state{socket = Socket} = State) ->
-    %% If the program has died, the peer connects again.
-    _ = pinnace:send(Socket, answer(Request, State)),
-    {noreply, State};
 handle_info({'DOWN', Context, process, _, _}, #state{context = Context} = State) ->
     {stop, normal, State};
 handle_info(_Message, State) ->
     {noreply, State}.
 
--spec terminate(term(), #state{}) -> ok.
-terminate(_Reason, #state{socket = Socket}) ->
-    %% Another handler can be bound when this call returns.
-    _ = pinnace:close(Socket),
-    ok.
-
-answer([<<"1.0">>, Id, Domain, Address, _RoutingId, Mechanism | Credentials], State) ->
-    case is_admitted(Address, State) andalso user(Mechanism, Credentials, Domain, State) of
-        {ok, User} -> reply(Id, <<"200">>, <<"OK">>, User);
-        _ -> reply(Id, <<"400">>, <<"no access">>, <<>>)
-    end;
-answer([_Version, Id | _], _State) ->
-    reply(Id, <<"500">>, <<"not a request of RFC 27">>, <<>>);
-answer(_Request, _State) ->
-    reply(<<>>, <<"500">>, <<"not a request of RFC 27">>, <<>>).
-
-reply(Id, Status, Text, User) ->
-    [<<"1.0">>, Id, Status, Text, User, <<>>].
+-spec handle_request(pinnace_zap:request(), #state{}) -> {pinnace_zap:decision(), #state{}}.
+handle_request(#{address := Address} = Request, State) ->
+    case is_admitted(Address, State) andalso user(Request, State) of
+        {ok, User} -> {{admit, User}, State};
+        _ -> {deny, State}
+    end.
 
 is_admitted(Address, #state{allowed = Allowed, denied = Denied}) when map_size(Allowed) =:= 0 ->
     not is_map_key(Address, Denied);
@@ -115,21 +84,21 @@ is_admitted(Address, #state{allowed = Allowed}) ->
     is_map_key(Address, Allowed).
 
 %% The user that a peer has proved to be.
-user(<<"NULL">>, [], _Domain, _State) ->
+user(#{mechanism := null}, _State) ->
     {ok, <<>>};
-user(<<"PLAIN">>, [User, Password], Domain, #state{passwords = Passwords}) ->
+user(#{mechanism := plain, user := User, password := Password, domain := Domain}, #state{passwords = Passwords}) ->
     case in_domain(Domain, Passwords) of
         {ok, Name} -> is_password(User, Password, Name) andalso {ok, User};
         error -> false
     end;
-user(<<"CURVE">>, [Key], Domain, #state{certificates = Certificates}) ->
+user(#{mechanism := curve, key := Key, domain := Domain}, #state{certificates = Certificates}) ->
     {ok, User} = pinnace_z85:encode(Key),
     case in_domain(Domain, Certificates) of
         {ok, any} -> {ok, User};
         {ok, Directory} -> czmq_zcert:is_known(Directory, Key) andalso {ok, User};
         error -> false
     end;
-user(_Mechanism, _Credentials, _Domain, _State) ->
+user(_Request, _State) ->
     false.
 
 in_domain(Domain, Map) ->

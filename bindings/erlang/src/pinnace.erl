@@ -3,7 +3,7 @@
 %% A socket belongs to the process that made it, and is closed when that ends. Any process of the node may use it.
 -module(pinnace).
 
--export([socket/1, socket/2, info/1, close/1, controlling_process/2]).
+-export([context/0, context/1, socket/1, socket/2, socket/3, info/1, close/1, controlling_process/2]).
 -export([bind/2, connect/2, unbind/2, disconnect/2]).
 -export([send/2, send/3, send_many/2, recv/1, recv/2]).
 -export([setopts/2, getopts/2, subscribe/2, unsubscribe/2, join/2, leave/2]).
@@ -12,12 +12,13 @@
 -compile({no_auto_import, [monitor/2]}).
 -export([pass_gathered/5]).
 
--export_type([socket/0, type/0, reason/0, option/0, message/0, info/0]).
+-export_type([context/0, socket/0, type/0, reason/0, option/0, message/0, info/0]).
 
 -include("pinnace_port.hrl").
 
 -type type() :: pair | pub | sub | req | rep | dealer | router | pull | push | xpub | xsub | stream | server | client
               | radio | dish | gather | scatter | dgram | peer | channel.
+-opaque context() :: ?CONTEXT_HANDLE(pos_integer(), pid() | undefined).
 -opaque socket() :: ?HANDLE(pos_integer(), pid()).
 -type info() :: #{type := type() | monitor, owner := pid(), active := boolean() | once | pos_integer(),
                   queued := non_neg_integer(), room := integer(), bound := [binary()], connected := [binary()],
@@ -31,8 +32,24 @@
 -type option() :: {active, boolean() | once | pos_integer()} | {deliver, message | batch}
                 | {copy, non_neg_integer()} | {atom(), integer() | boolean() | infinity | iodata()}.
 
-%% The context of all sockets that name no other.
--define(CONTEXT, 1).
+%% @doc The context of sockets that name no other.
+-spec context() -> context().
+context() ->
+    ?CONTEXT_HANDLE(?CONTEXT, whereis(pinnace_registry)).
+
+%% @doc A new context: its sockets have threads of their own in the program, and see no `inproc' endpoints of others.
+%% The options are those of zmq_ctx_set(3) with a number, in lower case and without `ZMQ_', such as `max_sockets'. It
+%% ends with `close/1', and its sockets with it.
+-spec context([{atom(), integer() | boolean()}]) -> {ok, context()} | {error, reason()}.
+context(Options) ->
+    case pinnace_context:new(Options) of
+        {ok, Id} -> {ok, ?CONTEXT_HANDLE(Id, whereis(pinnace_registry))};
+        Error -> Error
+    end.
+
+%% Does something with a context of this node.
+of_context(?CONTEXT_HANDLE(Id, Registry), Do) when Registry =:= undefined; ?IS_LOCAL(Registry) -> Do(Id);
+of_context(?CONTEXT_HANDLE(_, _), _Do) -> {error, remote_node}.
 
 %% @doc A new socket.
 -spec socket(type()) -> {ok, socket()} | {error, reason()}.
@@ -42,7 +59,15 @@ socket(Type) ->
 %% @doc A new socket with these options.
 -spec socket(type(), [option()]) -> {ok, socket()} | {error, reason()}.
 socket(Type, Options) ->
-    case lists:keymember(Type, 1, ?TYPES) andalso pinnace_port:call({socket, ?CONTEXT, Type, self()}) of
+    socket(context(), Type, Options).
+
+%% @doc A new socket of a context, with these options.
+-spec socket(context(), type(), [option()]) -> {ok, socket()} | {error, reason()}.
+socket(Context, Type, Options) ->
+    of_context(Context, fun(Id) -> new_socket(Id, Type, Options) end).
+
+new_socket(Context, Type, Options) ->
+    case lists:keymember(Type, 1, ?TYPES) andalso pinnace_port:call({socket, Context, Type, self()}) of
         {ok, Socket} ->
             case setopts(Socket, Options) of
                 ok ->
@@ -57,8 +82,10 @@ socket(Type, Options) ->
             Error
     end.
 
-%% @doc Closes a socket. What waits is sent, for as long as its option `linger' says.
--spec close(socket()) -> ok | {error, reason()}.
+%% @doc Closes a socket, or a context with its sockets. What waits is sent, for as long as the option `linger' says.
+-spec close(socket() | context()) -> ok | {error, reason()}.
+close(?CONTEXT_HANDLE(_, _) = Context) ->
+    of_context(Context, fun pinnace_context:close/1);
 close(Socket) ->
     local(Socket, fun(Id) ->
         ok = sync_of(Id),
@@ -241,8 +268,8 @@ recv(Socket) ->
 recv(Socket, Timeout) ->
     local(Socket, fun(Id) -> pinnace_port:call({recv, Id, Timeout}) end).
 
-%% @doc Sets options, in their order, up to the first error.
--spec setopts(socket(), [option()]) -> ok | {error, reason()}.
+%% @doc Sets options of a socket, or of a context, in their order, up to the first error.
+-spec setopts(socket() | context(), [option()]) -> ok | {error, reason()}.
 setopts(_Socket, []) ->
     ok;
 setopts(Socket, [Option | Options]) ->
@@ -251,6 +278,8 @@ setopts(Socket, [Option | Options]) ->
         Error -> Error
     end.
 
+set(?CONTEXT_HANDLE(_, _) = Context, Option) ->
+    of_context(Context, fun(Id) -> pinnace_context:set(Id, Option) end);
 set(Socket, {Name, _} = Option) when Name =:= active; Name =:= deliver; Name =:= copy ->
     local(Socket, fun(Id) -> pinnace_port:call({set, Id, Option}) end);
 set(Socket, {Name, Value}) ->
@@ -266,8 +295,8 @@ set(Socket, {Name, Value}) ->
         end
     end).
 
-%% @doc The values of options.
--spec getopts(socket(), [atom()]) -> {ok, [{atom(), term()}]} | {error, reason()}.
+%% @doc The values of options of a socket, or of a context.
+-spec getopts(socket() | context(), [atom()]) -> {ok, [{atom(), term()}]} | {error, reason()}.
 getopts(Socket, Names) ->
     getopts(Socket, Names, []).
 
@@ -279,6 +308,8 @@ getopts(Socket, [Name | Names], Found) ->
         Error -> Error
     end.
 
+get(?CONTEXT_HANDLE(_, _) = Context, Name) ->
+    of_context(Context, fun(Id) -> pinnace_context:get(Id, Name) end);
 get(Socket, Name) when Name =:= active; Name =:= deliver; Name =:= copy ->
     local(Socket, fun(Id) -> pinnace_port:call({get, Id, Name}) end);
 get(Socket, Name) ->

@@ -44,7 +44,8 @@
                      atom() => integer() | boolean() | forever | text()}.
 -type text() :: unicode:chardata().
 %% `all': to each client that listens, and not to one. `durability': on the disk when the call returns (`sync', the
-%% default), soon (`interval'), or never (`memory'). `ttl': how long it is kept, in milliseconds. `timeout': how long to wait for room and the disk.
+%% default), soon (`interval'), or never (`memory'). `ttl': how long it is kept, in milliseconds. `timeout': how long
+%% to wait for room and the disk.
 %% `id': a further message of this id is a retry, which is not stored again.
 -type send_options() :: #{all => boolean(), durability => sync | interval | memory, ttl => pos_integer(),
                           timeout => timeout(), id => text(), content_type => text(), traceparent => text(),

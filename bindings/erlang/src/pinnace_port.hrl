@@ -3,6 +3,11 @@
 -define(HANDLE(Id, Registry), {pinnace_socket, Id, Registry}).
 -define(IS_LOCAL(Registry), node(Registry) =:= node()).
 
+%% A context, likewise.
+-define(CONTEXT_HANDLE(Id, Registry), {pinnace_context, Id, Registry}).
+%% The context of all sockets that name no other.
+-define(CONTEXT, 1).
+
 %% The operations of docs/port.md.
 -define(LIST_OPTIONS, 1).
 -define(NEW_CONTEXT, 2).

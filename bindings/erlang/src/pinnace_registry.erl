@@ -25,8 +25,7 @@ init([]) ->
     ?RELAYS = ets:new(?RELAYS, [named_table, public, {read_concurrency, true}]),
     ?CONTEXTS = ets:new(?CONTEXTS, [named_table, public]),
     ?CZMQ_CONTEXTS = ets:new(?CZMQ_CONTEXTS, [named_table, public, {read_concurrency, true}]),
-    %% The context of all sockets that name no other.
-    true = ets:insert(?CONTEXTS, {1, []}),
+    true = ets:insert(?CONTEXTS, {?CONTEXT, []}),
     {ok, []}.
 
 -spec handle_call(term(), gen_server:from(), []) -> {reply, {error, einval}, []}.

@@ -8,6 +8,7 @@
 //! | `channel` | a socket as the client sees it: room, parts |
 //! | `delivery`, `delivery_messages` | a client of guaranteed delivery, likewise; its messages |
 //! | `bodies` | large bodies that it sends |
+//! | `contexts` | contexts that end when their sockets have sent what waits |
 //! | `credit` | what a client has granted |
 //! | `answers` | answers of threads, to operations that may wait |
 //! | `session` | what a client has made, and how it shares the output |
@@ -20,6 +21,7 @@
 mod answers;
 mod bodies;
 mod channel;
+mod contexts;
 mod credit;
 mod delivery;
 mod delivery_messages;

@@ -195,7 +195,7 @@ fn end_context(session: &mut Session, mut of: Fields<'_>) -> Outcome {
     let (number, linger) = (of.u32()?, linger(of.i32()?));
     of.end()?;
     context_of(session, number)?;
-    session.end_context(number, linger)?;
+    session.end_context(number, linger);
     Ok(())
 }
 

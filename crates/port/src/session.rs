@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use crate::answers::{Answer, Answers, Desk};
 use crate::bodies::Bodies;
 use crate::channel::{Channel, Delivered, Taken, WINDOW};
+use crate::contexts::EndingContexts;
 use crate::delivery::DeliveryChannel;
 use crate::operations::{self, Refusal};
 use crate::pipes::Output;
@@ -59,6 +60,7 @@ pub struct Session {
     held: BTreeSet<u32>,
     /// Channels that are closed and still send.
     closing: BTreeSet<u32>,
+    ending: EndingContexts,
 }
 
 impl Session {
@@ -82,6 +84,7 @@ impl Session {
             tell_at: None,
             held: BTreeSet::new(),
             closing: BTreeSet::new(),
+            ending: EndingContexts::default(),
         })
     }
 
@@ -312,6 +315,8 @@ impl Session {
             }
         }
         self.close_late();
+        let channels = &self.channels;
+        self.ending.end(|context| channels.values().any(|channel| channel.context == context));
         self.tell_room();
     }
 
@@ -375,21 +380,19 @@ impl Session {
         let _ = channel.socket.close();
     }
 
-    /// Closes the sockets of a context, and ends it: at once if nothing is left to send, else in the background.
-    /// Error: no thread can be started for it.
-    pub fn end_context(&mut self, number: u32, linger: Option<Duration>) -> Result<(), Error> {
+    /// Closes the sockets of a context, and ends it once they have sent what waits, within `linger`.
+    pub fn end_context(&mut self, number: u32, linger: Option<Duration>) {
+        let Some(context) = self.contexts.remove(&number) else { return };
         let of_context: Vec<u32> = self
             .channels
             .iter()
-            .filter(|(_, channel)| channel.context == number)
+            .filter(|(_, channel)| channel.context == number && channel.closes.is_none())
             .map(|(&number, _)| number)
             .collect();
         for channel in of_context {
-            self.forget(channel);
+            self.close(channel, linger);
         }
-        let Some(context) = self.contexts.remove(&number) else { return Ok(()) };
-        let end = move || while let Err(Error::Interrupted) = context.terminate_within(linger) {};
-        pinnace_sys::thread::start("port-end", end).map(drop).map_err(|_| Error::NoMemory)
+        self.ending.add(number, context, linger);
     }
 
     /// Sends what waits within `linger`, and ends all contexts. The client is gone.
@@ -419,7 +422,7 @@ impl Session {
             }
             self.close_late();
         }
-        for context in self.contexts.into_values() {
+        for context in self.contexts.into_values().chain(self.ending.into_contexts()) {
             while let Err(Error::Interrupted) = context.terminate_within(Some(left())) {}
         }
     }

@@ -144,3 +144,24 @@ fn errors_are_those_of_the_call() {
     assert_eq!(number(&client.next_of(136)[9..]), 88, "ENOTSOCK");
     client.socket(1, 8);
 }
+
+/// A socket of an ended context sends what its high-water mark has kept in the program.
+#[test]
+fn an_ended_context_sends_what_waits() {
+    let mut client = started();
+    client.request(2, &2_u32.to_be_bytes()).expect("another context");
+    client.request(10, &[0, 0, 0, 1, 0, 0, 0, 2, 8]).expect("a PUSH in it");
+    let high_water_mark = [&1_u32.to_be_bytes()[..], &23_i32.to_be_bytes(), &1_i32.to_be_bytes()].concat();
+    client.request(16, &high_water_mark).expect("ZMQ_SNDHWM");
+    let endpoint = client.bind(1, "tcp://127.0.0.1:*");
+    let messages: Vec<u8> = (0..100_u8).flat_map(|at| frame(&[at], false)).collect();
+    client.send(1, &messages);
+    let without_limit = [2_u32.to_be_bytes(), (-1_i32).to_be_bytes()].concat();
+    client.request(5, &without_limit).expect("it ends");
+    assert_eq!(client.request(10, &[0, 0, 0, 3, 0, 0, 0, 2, 8]), Err(2), "the context has ended");
+    client.socket(2, 7);
+    client.connect(2, &endpoint);
+    client.grant(2, 1000, 10_000);
+    assert_eq!(client.delivered_octets(2, messages.len()), messages);
+    assert!(client.end().success());
+}
