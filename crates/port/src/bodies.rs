@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::wire::Malformed;
+use crate::wire::{Malformed, Part};
 
 /// The most octets of a body.
 const BODY_MAX: usize = 1 << 31;
@@ -27,13 +27,17 @@ impl Bodies {
     }
 
     /// Adds a part. Without such a body nothing happens: the client has dropped it. Error: it is too large.
-    pub fn add(&mut self, number: u32, content: &[u8], is_last: bool) -> Result<(), Malformed> {
+    pub fn add(&mut self, number: u32, part: Part, content: &[u8]) -> Result<(), Malformed> {
         let Some(body) = self.0.get_mut(&number) else { return Ok(()) };
+        if part == Part::GivenUp {
+            *body = Body::default();
+            return Ok(());
+        }
         if body.octets.len() + content.len() > BODY_MAX {
             return Err(Malformed::Length);
         }
         body.octets.extend_from_slice(content);
-        body.is_whole = is_last;
+        body.is_whole = part == Part::Last;
         Ok(())
     }
 

@@ -3,22 +3,20 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use pinnace_engine::{Error, Frame, Label, Outgoing, POLLIN, POLLOUT, Socket, SocketType};
+use pinnace_engine::{Body, Error, Frame, Label, Outgoing, POLLIN, POLLOUT, Socket, SocketType};
 
 use rustix::io::Errno;
 
 use crate::credit::Credit;
+use crate::large::Large;
 use crate::pipes::Output;
 use crate::wire::{
-    BATCH_MAX, MORE_OCTET, Malformed, Messages, PART_MAX, ProgramPacket, begin_delivery, end_packet,
-    frame_header,
+    BATCH_MAX, MORE_OCTET, Malformed, Messages, PART_MAX, Part, Parts, ProgramPacket, begin_delivery,
+    end_packet, frame_header,
 };
 
 /// The most octets of messages that a client may have under way to a socket, beside the last one.
 pub const WINDOW: usize = 1 << 20;
-
-/// The most octets of a message, with the headers of its frames.
-const MESSAGE_MAX: usize = 1 << 31;
 
 /// What comes before the content of a message, as a first frame of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,12 +37,16 @@ impl Envelope {
     }
 }
 
-/// Messages that the socket has not taken yet.
-struct Waiting {
-    octets: Vec<u8>,
-    taken: usize,
-    /// The request that wants to know when they are sent.
-    confirms: Option<u32>,
+/// What the socket has not taken yet.
+enum Waiting {
+    Messages {
+        octets: Vec<u8>,
+        taken: usize,
+        /// The request that wants to know when they are sent.
+        confirms: Option<u32>,
+    },
+    /// A message that came in parts.
+    Large { frames: Vec<Body>, octets: usize },
 }
 
 /// What has become of messages, for the client.
@@ -73,10 +75,10 @@ pub struct Channel {
     under_way: usize,
     /// What was taken and not told to the client.
     pub taken: Taken,
-    /// The parts of a message that came.
-    part: Vec<u8>,
-    /// A large message and how much of it was delivered.
-    large: Option<(Vec<u8>, usize)>,
+    /// The message that comes in parts.
+    parts: Parts,
+    /// The message that is delivered in parts.
+    large: Option<Large>,
     /// It has messages, and the pipe was full.
     pub is_held: bool,
     /// When it gives up what waits; None: never. Only if it is closed.
@@ -93,7 +95,7 @@ impl Channel {
             waiting: VecDeque::new(),
             under_way: 0,
             taken: Taken::default(),
-            part: Vec::new(),
+            parts: Parts::default(),
             large: None,
             is_held: false,
             closes: None,
@@ -121,12 +123,16 @@ impl Channel {
         let messages = Messages::new(octets)?;
         self.admit(octets.len())?;
         if !self.waiting.is_empty() {
-            self.waiting.push_back(Waiting { octets: octets.to_vec(), taken: 0, confirms });
+            self.waiting.push_back(Waiting::Messages { octets: octets.to_vec(), taken: 0, confirms });
             return Ok(());
         }
         let taken = self.send_now(number, messages, confirms, output);
         if taken < octets.len() {
-            self.waiting.push_back(Waiting { octets: octets[taken..].to_vec(), taken: 0, confirms });
+            self.waiting.push_back(Waiting::Messages {
+                octets: octets[taken..].to_vec(),
+                taken: 0,
+                confirms,
+            });
         }
         Ok(())
     }
@@ -135,22 +141,24 @@ impl Channel {
     pub fn send_part(
         &mut self,
         number: u32,
+        part: Part,
         content: &[u8],
-        is_last: bool,
         output: &mut Output,
     ) -> Result<(), Malformed> {
-        if self.part.is_empty() {
+        if part == Part::GivenUp {
+            self.parts = Parts::default();
+            return Ok(());
+        }
+        if self.parts.is_empty() {
             self.admit(0)?;
         }
-        if self.part.len() + content.len() > MESSAGE_MAX {
-            return Err(Malformed::Length);
-        }
-        self.part.extend_from_slice(content);
-        if is_last {
-            let octets = std::mem::take(&mut self.part);
-            Messages::new(&octets)?;
-            self.under_way += octets.len();
-            self.waiting.push_back(Waiting { octets, taken: 0, confirms: None });
+        self.parts.add(content)?;
+        if part == Part::Last {
+            let octets = self.parts.octets();
+            let frames = std::mem::take(&mut self.parts).finish()?;
+            self.under_way += octets;
+            let frames = frames.into_iter().map(Body::from).collect();
+            self.waiting.push_back(Waiting::Large { frames, octets });
             self.send_waiting(number, output);
         }
         Ok(())
@@ -168,9 +176,19 @@ impl Channel {
     /// Sends what waits, as far as the socket takes it.
     pub fn send_waiting(&mut self, number: u32, output: &mut Output) {
         while let Some(mut first) = self.waiting.pop_front() {
-            let messages = Messages::checked(&first.octets[first.taken..]);
-            first.taken += self.send_now(number, messages, first.confirms, output);
-            if first.taken < first.octets.len() {
+            let is_sent = match &mut first {
+                Waiting::Messages { octets, taken, confirms } => {
+                    let messages = Messages::checked(&octets[*taken..]);
+                    *taken += self.send_now(number, messages, *confirms, output);
+                    *taken == octets.len()
+                }
+                Waiting::Large { frames, octets } => {
+                    let mut outgoing: Vec<_> = frames.iter().cloned().map(Outgoing::Body).collect();
+                    let sent = self.send_message(&mut outgoing);
+                    self.note_taken(number, *octets, sent, None, output)
+                }
+            };
+            if !is_sent {
                 self.waiting.push_front(first);
                 return;
             }
@@ -179,7 +197,10 @@ impl Channel {
 
     /// Gives up what waits. Returns the number of messages.
     pub fn give_up(&mut self) -> u32 {
-        let left = |waiting: Waiting| Messages::checked(&waiting.octets[waiting.taken..]).count();
+        let left = |waiting: Waiting| match waiting {
+            Waiting::Messages { octets, taken, .. } => Messages::checked(&octets[taken..]).count(),
+            Waiting::Large { .. } => 1,
+        };
         self.waiting.drain(..).map(left).sum()
     }
 
@@ -197,52 +218,61 @@ impl Channel {
             if length == 0 {
                 return taken;
             }
-            let sent = self.send_message(&frames);
-            if sent == Err(Error::WouldBlock) {
+            let mut outgoing: Vec<_> = frames.iter().copied().map(Outgoing::Bytes).collect();
+            let sent = self.send_message(&mut outgoing);
+            if !self.note_taken(number, length, sent, confirms, output) {
                 return taken;
             }
             taken += length;
-            self.under_way -= length;
-            self.taken.messages += 1;
-            self.taken.octets += u32::try_from(length).unwrap_or(u32::MAX);
-            match (sent, confirms) {
-                (Ok(()), Some(id)) => output.put(ProgramPacket::Result { id, values: &[] }),
-                (Err(error), Some(id)) => {
-                    output.put(ProgramPacket::Failure { id, errno: error.errno(), text: &error.to_string() });
-                }
-                (Ok(()), None) => {}
-                (Err(error), None) => {
-                    output.put(ProgramPacket::Unsent { channel: number, messages: 1, errno: error.errno() });
-                }
-            }
         }
     }
 
-    fn send_message(&self, frames: &[&[u8]]) -> Result<(), Error> {
-        let label = match (self.envelope, frames) {
-            (Envelope::None, _) => {
-                let mut frames: Vec<Outgoing<'_>> =
-                    frames.iter().map(|frame| Outgoing::Bytes(frame)).collect();
-                return self.socket.send_message(&mut frames, false);
+    /// Tells what became of a message of so many octets. False: the socket has no room for it now.
+    fn note_taken(
+        &mut self,
+        number: u32,
+        octets: usize,
+        sent: Result<(), Error>,
+        confirms: Option<u32>,
+        output: &mut Output,
+    ) -> bool {
+        if sent == Err(Error::WouldBlock) {
+            return false;
+        }
+        self.under_way -= octets;
+        self.taken.messages += 1;
+        self.taken.octets += u32::try_from(octets).unwrap_or(u32::MAX);
+        match (sent, confirms) {
+            (Ok(()), Some(id)) => output.put(ProgramPacket::Result { id, values: &[] }),
+            (Err(error), Some(id)) => {
+                output.put(ProgramPacket::Failure { id, errno: error.errno(), text: &error.to_string() });
             }
-            (Envelope::RoutingId, [id, _]) => {
-                let id = <[u8; 4]>::try_from(*id).map_err(|_| Error::Unreachable)?;
-                Label { routing_id: u32::from_be_bytes(id), group: Vec::new() }
+            (Ok(()), None) => {}
+            (Err(error), None) => {
+                output.put(ProgramPacket::Unsent { channel: number, messages: 1, errno: error.errno() });
             }
-            (Envelope::Group, [group, _]) => Label { routing_id: 0, group: group.to_vec() },
+        }
+        true
+    }
+
+    fn send_message(&self, frames: &mut [Outgoing<'_>]) -> Result<(), Error> {
+        let (label, body) = match (self.envelope, frames) {
+            (Envelope::None, frames) => return self.socket.send_message(frames, false),
+            (Envelope::RoutingId, [id, body]) => {
+                let id = <[u8; 4]>::try_from(id.data()).map_err(|_| Error::Unreachable)?;
+                (Label { routing_id: u32::from_be_bytes(id), group: Vec::new() }, body)
+            }
+            (Envelope::Group, [group, body]) => (Label { routing_id: 0, group: group.data().to_vec() }, body),
             _ => return Err(Error::Invalid(pinnace_engine::Invalid::MultipartMessage)),
         };
-        self.socket.send_labelled(Outgoing::Bytes(frames[1]), &label, false, false)
+        self.socket.send_labelled(std::mem::replace(body, Outgoing::Bytes(&[])), &label, false, false)
     }
 
     /// Delivers at most one packet, as far as there is credit. Error: the socket has ended.
     pub fn deliver(&mut self, number: u32, output: &mut Output) -> Result<Delivered, Error> {
-        if let Some((content, delivered)) = &mut self.large {
-            let part = &content[*delivered..content.len().min(*delivered + PART_MAX)];
-            *delivered += part.len();
-            let is_last = *delivered == content.len();
-            output.put(ProgramPacket::DeliverPart { channel: number, is_last, content: part });
-            if is_last {
+        if let Some(large) = &mut self.large {
+            large.deliver_part(number, &mut output.buffer);
+            if large.left() == 0 {
                 self.large = None;
             }
             return Ok(Delivered::Some);
@@ -261,7 +291,7 @@ impl Channel {
                 break;
             }
             let length = match &self.large {
-                Some((content, _)) => content.len(),
+                Some(large) => large.left(),
                 None => output.buffer.len() - before,
             };
             self.credit.use_for(length);
@@ -281,7 +311,7 @@ impl Channel {
     /// Appends the next message, or makes it the large one.
     fn receive(&mut self, to: &mut Vec<u8>) -> Result<(), Error> {
         let begin = to.len();
-        let (mut large, mut length, mut last, mut is_too_long) = (None::<Vec<u8>>, 0, None, false);
+        let (mut large, mut length, mut last, mut is_too_long) = (None::<Large>, 0, None, false);
         let mut sink = |frame: Frame<'_>| {
             let data = frame.data();
             let Some(header) = frame_header(data.len(), false) else {
@@ -289,18 +319,17 @@ impl Channel {
                 return;
             };
             if large.is_none() && length + header.len() + data.len() > PART_MAX {
-                large = Some(to.split_off(begin));
+                large = Some(Large::of(&to.split_off(begin)));
             }
-            let (to, begin) = match &mut large {
-                Some(large) => (large, 0),
-                None => (&mut *to, begin),
-            };
-            if let Some(last) = last.replace(length) {
-                to[begin + last] |= MORE_OCTET;
+            length += header.len() + data.len();
+            if let Some(large) = &mut large {
+                return large.push(header.len(), frame);
+            }
+            if let Some(last) = last.replace(to.len()) {
+                to[last] |= MORE_OCTET;
             }
             to.extend_from_slice(&header);
             to.extend_from_slice(data);
-            length += header.len() + data.len();
         };
         if self.envelope == Envelope::None {
             self.socket.recv_frames(false, &mut sink)?;
@@ -311,16 +340,15 @@ impl Channel {
                 _ => received.label.group,
             };
             let header = frame_header(envelope.len(), true).unwrap_or_default();
-            let first: Vec<u8> = header.into_iter().chain(envelope).collect();
             match &mut large {
-                Some(large) => drop(large.splice(0..0, first)),
-                None => drop(to.splice(begin..begin, first)),
+                Some(large) => large.push_first(header.len(), envelope),
+                None => drop(to.splice(begin..begin, header.into_iter().chain(envelope))),
             }
         }
         if is_too_long {
             return Err(Error::System(Errno::MSGSIZE.raw_os_error()));
         }
-        self.large = large.map(|content| (content, 0));
+        self.large = large;
         Ok(())
     }
 

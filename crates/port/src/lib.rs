@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `wire` | packets, fields and messages as functions of their arguments |
 //! | `pipes`, `log` | the two pipes; the standard error, for the client's log |
-//! | `channel` | a socket as the client sees it: room, parts |
+//! | `channel`, `large` | a socket as the client sees it: room, parts; a received message that goes in parts |
 //! | `delivery`, `delivery_messages` | a client of guaranteed delivery, likewise; its messages |
 //! | `bodies` | large bodies that it sends |
 //! | `contexts` | contexts that end when their sockets have sent what waits |
@@ -27,6 +27,7 @@ mod delivery;
 mod delivery_messages;
 mod delivery_operations;
 mod entries;
+mod large;
 mod log;
 mod operations;
 mod pipes;

@@ -58,6 +58,8 @@ pub struct Session {
     tell_at: Option<Instant>,
     /// Channels with messages that wait for room in the output.
     held: BTreeSet<u32>,
+    /// The first of them whose turn it is.
+    turn: u32,
     /// Channels that are closed and still send.
     closing: BTreeSet<u32>,
     ending: EndingContexts,
@@ -83,6 +85,7 @@ impl Session {
             took: BTreeSet::new(),
             tell_at: None,
             held: BTreeSet::new(),
+            turn: 0,
             closing: BTreeSet::new(),
             ending: EndingContexts::default(),
         })
@@ -139,13 +142,13 @@ impl Session {
                 operations::handle(self, id, operation, arguments)?;
             }
             ClientPacket::Send { channel, messages } => self.send(channel, messages, None)?,
-            ClientPacket::SendPart { channel: number, is_last, content } => {
+            ClientPacket::SendPart { channel: number, part, content } => {
                 // Without a channel, nothing is told: the client has closed it.
                 if let Some(channel) = self.channels.get_mut(&number) {
-                    channel.send_part(number, content, is_last, &mut self.output)?;
+                    channel.send_part(number, part, content, &mut self.output)?;
                     self.note_sending(number);
                 } else {
-                    self.bodies.add(number, content, is_last)?;
+                    self.bodies.add(number, part, content)?;
                 }
             }
             ClientPacket::Credit { channel: number, messages, octets } => {
@@ -309,15 +312,28 @@ impl Session {
     /// After all that is ready was served.
     pub fn work(&mut self) {
         if !self.output.is_full() {
-            for number in std::mem::take(&mut self.held) {
-                self.deliver(number);
-                self.pass_on(number);
-            }
+            self.deliver_held();
         }
         self.close_late();
         let channels = &self.channels;
         self.ending.end(|context| channels.values().any(|channel| channel.context == context));
         self.tell_room();
+    }
+
+    /// Delivers a packet of each held channel, while there is room in the output. The next time those come first that
+    /// had no turn now: a part of a large message leaves no room.
+    fn deliver_held(&mut self) {
+        let mut held = std::mem::take(&mut self.held);
+        let first = held.split_off(&self.turn);
+        for number in first.into_iter().chain(held) {
+            if self.output.waiting() > OUTPUT_MAX {
+                self.held.insert(number);
+            } else {
+                self.turn = number.wrapping_add(1);
+                self.deliver(number);
+                self.pass_on(number);
+            }
+        }
     }
 
     /// Tells the client what was taken: much at once, little after a moment.

@@ -15,6 +15,8 @@ pub enum Malformed {
     Long,
     /// A field that is 0 or 1 has another value.
     Bool,
+    /// There is no such kind of part.
+    Part,
     /// A text is not UTF-8.
     Text,
     /// A frame is longer than its packet, or the last frame of a message is missing.
@@ -35,8 +37,9 @@ impl fmt::Display for Malformed {
             Malformed::Short => "a field is missing",
             Malformed::Long => "octets follow the last field",
             Malformed::Bool => "a field is neither 0 nor 1",
+            Malformed::Part => "a part is of no kind",
             Malformed::Text => "a text is not UTF-8",
-            Malformed::Frame => "a frame is cut off",
+            Malformed::Frame => "a frame is cut off, or octets follow the last one of a message",
             Malformed::Room => "more was sent than there was room for",
             Malformed::Hello => "the first packet is not a hello, or another one is",
             Malformed::Version => "the version is not one of those of this program",

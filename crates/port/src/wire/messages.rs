@@ -4,7 +4,7 @@
 use super::fields::Malformed;
 
 /// The octets before a frame's content.
-const MESSAGE_HEADER: usize = 4;
+pub(super) const MESSAGE_HEADER: usize = 4;
 
 /// The bit that says that more frames follow.
 const MORE: u32 = 1 << 31;
@@ -18,12 +18,18 @@ pub fn frame_header(length: usize, more: bool) -> Option<[u8; MESSAGE_HEADER]> {
     Some((length | if more { MORE } else { 0 }).to_be_bytes())
 }
 
+/// The length of a frame, and whether more of its message follow.
+pub(super) fn header_of(header: [u8; MESSAGE_HEADER]) -> (usize, bool) {
+    let header = u32::from_be_bytes(header);
+    ((header & !MORE) as usize, header & MORE != 0)
+}
+
 /// The first frame, whether more of its message follow, and what is behind it.
 fn split(octets: &[u8]) -> Result<(&[u8], bool, &[u8]), Malformed> {
     let (header, rest) = octets.split_first_chunk().ok_or(Malformed::Frame)?;
-    let header = u32::from_be_bytes(*header);
-    let (frame, rest) = rest.split_at_checked((header & !MORE) as usize).ok_or(Malformed::Frame)?;
-    Ok((frame, header & MORE != 0, rest))
+    let (length, more) = header_of(*header);
+    let (frame, rest) = rest.split_at_checked(length).ok_or(Malformed::Frame)?;
+    Ok((frame, more, rest))
 }
 
 /// Messages of a packet, one after the other.

@@ -5,9 +5,11 @@
 
 mod fields;
 mod messages;
+mod parts;
 
 pub use fields::{Fields, Malformed};
 pub use messages::{MORE_OCTET, Messages, frame_header};
+pub use parts::Parts;
 
 /// The versions of the protocol that the program speaks.
 pub const LOWEST_VERSION: u16 = 1;
@@ -31,6 +33,15 @@ const PART_HEADER: usize = 6;
 /// The most octets of content in a part.
 pub const PART_MAX: usize = PACKET_MAX - PART_HEADER;
 
+/// What a part is of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Middle,
+    Last,
+    /// The client gives up the message that has begun, if one has.
+    GivenUp,
+}
+
 /// What a client sends.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ClientPacket<'a> {
@@ -41,7 +52,7 @@ pub enum ClientPacket<'a> {
     /// Whole messages to send.
     Send { channel: u32, messages: &'a [u8] },
     /// A part of one message, which is complete with the last part.
-    SendPart { channel: u32, is_last: bool, content: &'a [u8] },
+    SendPart { channel: u32, part: Part, content: &'a [u8] },
     /// The client takes this many messages and octets more.
     Credit { channel: u32, messages: u32, octets: u32 },
     /// Asks for a pong with this number.
@@ -60,8 +71,15 @@ impl<'a> ClientPacket<'a> {
             }
             3 => ClientPacket::Send { channel: fields.u32()?, messages: fields.rest() },
             4 => {
-                let (channel, is_last) = (fields.u32()?, fields.bool()?);
-                ClientPacket::SendPart { channel, is_last, content: fields.rest() }
+                let (channel, part) = (fields.u32()?, fields.u8()?);
+                let part = match part {
+                    0 => Part::Middle,
+                    1 => Part::Last,
+                    2 => Part::GivenUp,
+                    _ => return Err(Malformed::Part),
+                };
+                let content = if part == Part::GivenUp { &[] } else { fields.rest() };
+                ClientPacket::SendPart { channel, part, content }
             }
             5 => {
                 let (channel, messages, octets) = (fields.u32()?, fields.u32()?, fields.u32()?);
@@ -132,6 +150,9 @@ pub enum ProgramPacket<'a> {
 /// The kind of a packet with received messages, which [`begin_delivery`] begins.
 const DELIVER: u8 = 132;
 
+/// The kind of a packet with a part of a received message, which [`begin_part`] begins.
+const DELIVER_PART: u8 = 133;
+
 impl ProgramPacket<'_> {
     /// Appends the packet with its length.
     pub fn write(self, to: &mut Vec<u8>) {
@@ -158,7 +179,7 @@ impl ProgramPacket<'_> {
                 to.extend_from_slice(text.as_bytes());
             }
             ProgramPacket::DeliverPart { channel, is_last, content } => {
-                number(133, &[channel]);
+                number(DELIVER_PART, &[channel]);
                 to.push(is_last.into());
                 to.extend_from_slice(content);
             }
@@ -190,6 +211,16 @@ pub fn begin_delivery(to: &mut Vec<u8>, channel: u32) -> usize {
     to.extend_from_slice(&[0; LENGTH_OCTETS]);
     to.push(DELIVER);
     to.extend_from_slice(&channel.to_be_bytes());
+    at
+}
+
+/// Begins a part of a received message, to which its content is appended. Returns its place for [`end_packet`].
+pub fn begin_part(to: &mut Vec<u8>, channel: u32, is_last: bool) -> usize {
+    let at = to.len();
+    to.extend_from_slice(&[0; LENGTH_OCTETS]);
+    to.push(DELIVER_PART);
+    to.extend_from_slice(&channel.to_be_bytes());
+    to.push(is_last.into());
     at
 }
 

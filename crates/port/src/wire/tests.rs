@@ -48,15 +48,18 @@ fn packets_of_a_client_are_parsed() {
         Ok(ClientPacket::Request { id: 5, operation: 12, arguments })
     );
     assert_eq!(parsed(b"\x03\0\0\0\x01m"), Ok(ClientPacket::Send { channel: 1, messages: b"m" }));
-    let part = ClientPacket::SendPart { channel: 1, is_last: false, content: b"m" };
-    assert_eq!(parsed(b"\x04\0\0\0\x01\0m"), Ok(part));
+    let part = |part, content| Ok(ClientPacket::SendPart { channel: 1, part, content });
+    assert_eq!(parsed(b"\x04\0\0\0\x01\0m"), part(Part::Middle, b"m"));
+    assert_eq!(parsed(b"\x04\0\0\0\x01\x01m"), part(Part::Last, b"m"));
+    assert_eq!(parsed(b"\x04\0\0\0\x01\x02"), part(Part::GivenUp, b""));
     let credit = ClientPacket::Credit { channel: 1, messages: 2, octets: 3 };
     assert_eq!(parsed(b"\x05\0\0\0\x01\0\0\0\x02\0\0\0\x03"), Ok(credit));
     assert_eq!(parsed(b"\x06\0\0\0\0\0\0\0\x09"), Ok(ClientPacket::Ping { number: 9 }));
     assert_eq!(parsed(b""), Err(Malformed::Short));
     assert_eq!(parsed(b"\x00"), Err(Malformed::Kind));
     assert_eq!(parsed(b"\x01\0\x01\0"), Err(Malformed::Long));
-    assert_eq!(parsed(b"\x04\0\0\0\x01\x02m"), Err(Malformed::Bool));
+    assert_eq!(parsed(b"\x04\0\0\0\x01\x02m"), Err(Malformed::Long));
+    assert_eq!(parsed(b"\x04\0\0\0\x01\x03"), Err(Malformed::Part));
     assert_eq!(parsed(b"\x05\0\0\0\x01\0\0\0\x02"), Err(Malformed::Short));
 }
 
@@ -80,6 +83,22 @@ fn frames_that_are_cut_off_are_refused() {
     assert_eq!(frame_header(1 << 31, false), None);
 }
 
+fn encoded(message: &[Vec<u8>]) -> Vec<u8> {
+    let mut octets = Vec::new();
+    for (index, frame) in message.iter().enumerate() {
+        octets.extend_from_slice(&frame_header(frame.len(), index + 1 < message.len()).expect("short"));
+        octets.extend_from_slice(frame);
+    }
+    octets
+}
+
+#[test]
+fn a_message_in_parts_has_a_limit() {
+    let mut parts = Parts::default();
+    assert_eq!(parts.add(b"\x80\0\0\0\x7f\xff\xff\xff"), Err(Malformed::Length));
+    assert_eq!(Parts::default().finish(), Err(Malformed::Frame));
+}
+
 proptest! {
     #[test]
     fn messages_come_back(messages in proptest::collection::vec(
@@ -87,10 +106,7 @@ proptest! {
     {
         let mut octets = Vec::new();
         for message in &messages {
-            for (index, frame) in message.iter().enumerate() {
-                octets.extend_from_slice(&frame_header(frame.len(), index + 1 < message.len()).expect("short"));
-                octets.extend_from_slice(frame);
-            }
+            octets.extend(encoded(message));
         }
         let mut left = Messages::new(&octets).expect("whole messages");
         let (mut frames, mut length) = (Vec::new(), 0);
@@ -99,6 +115,29 @@ proptest! {
             prop_assert_eq!(&frames, message);
         }
         prop_assert_eq!((length, left.next(&mut frames)), (octets.len(), 0));
+    }
+
+    /// Wherever a message is cut into parts, its frames are the same.
+    #[test]
+    fn parts_are_cut_anywhere(
+        message in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..9), 1..5),
+        cuts in proptest::collection::vec(0..40_usize, 0..5))
+    {
+        let octets = encoded(&message);
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(octets.len())).collect();
+        cuts.extend([0, octets.len()]);
+        cuts.sort_unstable();
+        let mut parts = Parts::default();
+        for cut in cuts.windows(2) {
+            prop_assert_eq!(parts.add(&octets[cut[0]..cut[1]]), Ok(()));
+        }
+        prop_assert_eq!(parts.finish(), Ok(message));
+        let mut parts = Parts::default();
+        prop_assert_eq!(parts.add(&octets[..octets.len() - 1]), Ok(()));
+        prop_assert_eq!(parts.finish(), Err(Malformed::Frame), "cut off");
+        let mut parts = Parts::default();
+        prop_assert_eq!(parts.add(&octets), Ok(()));
+        prop_assert_eq!(parts.add(b"x"), Err(Malformed::Frame), "a second message");
     }
 
     #[test]

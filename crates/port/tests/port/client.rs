@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// A deadline for what must happen.
@@ -53,7 +53,8 @@ impl Client {
             .spawn()
             .unwrap();
         let (input, mut output) = (process.stdin.take(), process.stdout.take().unwrap());
-        let (sender, packets) = channel();
+        // It reads as packets are taken, so that the program's pipe may be full.
+        let (sender, packets) = sync_channel(1);
         std::thread::spawn(move || {
             let mut length = [0; 4];
             while output.read_exact(&mut length).is_ok() {
@@ -97,11 +98,20 @@ impl Client {
         }
     }
 
-    /// Nothing of this kind comes.
-    pub fn nothing_of(&mut self, kind: u8) {
-        // What was written before is handled before the pong.
+    /// What was written before is handled before the pong.
+    pub fn ping(&mut self) {
         self.write(&[6, 0, 0, 0, 0, 0, 0, 0, 1]);
         self.next_of(135);
+    }
+
+    /// The packets of this kind that have come while others were waited for.
+    pub fn kept(&self, kind: u8) -> Vec<&Vec<u8>> {
+        self.kept.iter().filter(|packet| packet[0] == kind).collect()
+    }
+
+    /// Nothing of this kind comes.
+    pub fn nothing_of(&mut self, kind: u8) {
+        self.ping();
         loop {
             match self.packets.recv_timeout(A_MOMENT) {
                 Ok(packet) => self.kept.push_back(packet),
@@ -167,6 +177,11 @@ impl Client {
     /// Sends whole messages, as they are encoded.
     pub fn send(&mut self, channel: u32, messages: &[u8]) {
         self.write(&[&[3], &channel.to_be_bytes()[..], messages].concat());
+    }
+
+    /// Sends a part of a message. 0: of its middle, 1: the last, 2: it is given up.
+    pub fn send_part(&mut self, channel: u32, kind: u8, content: &[u8]) {
+        self.write(&[&[4], &channel.to_be_bytes()[..], &[kind], content].concat());
     }
 
     pub fn grant(&mut self, channel: u32, messages: u32, octets: u32) {

@@ -92,7 +92,7 @@ fn large_messages_travel_in_parts() {
     let mut parts = message.chunks(700_000).peekable();
     while let Some(part) = parts.next() {
         let is_last = u8::from(parts.peek().is_none());
-        client.write(&[&[4, 0, 0, 0, 2, is_last], part].concat());
+        client.send_part(2, is_last, part);
         if is_last == 0 {
             // Whole messages pass between the parts.
             client.send(2, &small);
@@ -100,18 +100,113 @@ fn large_messages_travel_in_parts() {
     }
     client.grant(1, 100, 100_000_000);
     assert_eq!(client.delivered_octets(1, small.len() * 6), small.repeat(6));
+    let found = delivered_parts(&mut client);
+    assert!(found == message);
+    let (messages, octets) = client.room(2, u32::try_from(message.len() + 6 * small.len()).unwrap());
+    assert_eq!((messages, octets as usize), (7, message.len() + 6 * small.len()));
+}
+
+/// The parts of a message that is given up leave nothing behind, nor do they take room.
+#[test]
+fn a_message_that_has_begun_is_given_up() {
+    let (mut client, window) = pair();
+    client.grant(1, 100, 1 << 30);
+    // In the middle of a frame, of a header, and with all but the last part.
+    for begun in [&frame(&[7; 5000], false)[..2000], &[0, 0], &frame(&[7; 5000], false)] {
+        client.send_part(2, 0, begun);
+        client.send_part(2, 2, &[]);
+    }
+    let message = frame(&vec![7; window as usize - 4], false);
+    client.send_part(2, 0, &message[..1 << 19]);
+    client.send_part(2, 0, &message[1 << 19..]);
+    client.send_part(2, 1, &[]);
+    // Without a message that has begun, there is nothing to give up.
+    client.send_part(2, 2, &[]);
+    assert_eq!(delivered_parts(&mut client), message);
+    assert_eq!(client.room(2, window), (1, window));
+    client.nothing_of(133);
+}
+
+#[test]
+fn parts_are_of_one_message() {
+    let two = [frame(b"one", false), frame(b"two", false)].concat();
+    for parts in [&[&two[..]][..], &[&two[..5], &[]], &[&[]]] {
+        let (mut client, _) = pair();
+        for part in parts {
+            client.send_part(2, u8::from(part.is_empty()), part);
+        }
+        let fatal = client.next_of(255);
+        assert!(String::from_utf8_lossy(&fatal[1..]).contains("cut off"), "{parts:?}");
+    }
+}
+
+/// The content of the parts of a delivered message.
+fn delivered_parts(client: &mut Client) -> Vec<u8> {
     let mut found = Vec::new();
     loop {
         let packet = client.next_of(133);
         assert!(packet.len() <= 1 << 20);
         found.extend_from_slice(&packet[6..]);
         if packet[5] == 1 {
+            return found;
+        }
+    }
+}
+
+/// A second pair of sockets, as channels 3 and 4.
+fn two_pairs() -> Client {
+    let (mut client, _) = pair();
+    client.socket(3, 7);
+    client.socket(4, 8);
+    let endpoint = client.bind(3, "inproc://other");
+    client.connect(4, &endpoint);
+    client
+}
+
+/// Pings are answered, and another channel's messages are delivered, between the parts of a message.
+#[test]
+fn parts_hold_up_nothing_else() {
+    let mut client = two_pairs();
+    client.grant(3, u32::MAX, u32::MAX);
+    let (content, small) = (vec![7; 1 << 25], frame(b"x", false));
+    client.send_part(2, 0, &frame(&content, false)[..4]);
+    for part in content.chunks(1 << 19) {
+        client.send_part(2, 0, part);
+        client.ping();
+        client.send(4, &small);
+        assert_eq!(client.delivered(3), small);
+    }
+    client.send_part(2, 1, &[]);
+    client.grant(1, 1, 1);
+    // The client reads one packet at a time, so little has come but what is in the pipe.
+    assert_eq!(client.next_of(133)[5], 0);
+    client.send(4, &small);
+    client.ping();
+    assert_eq!(client.delivered(3), small);
+    assert!(client.kept(133).iter().all(|part| part[5] == 0));
+}
+
+/// Of two messages that are delivered in parts, neither waits for the end of the other.
+#[test]
+fn large_messages_take_turns() {
+    let mut client = two_pairs();
+    for channel in [2, 4] {
+        client.send_part(channel, 0, &frame(&[7; 1 << 23], false)[..1 << 19]);
+        (1..16).for_each(|_| client.send_part(channel, 0, &[7; 1 << 19]));
+        client.send_part(channel, 1, &[7; 4]);
+        client.room(channel, 1);
+    }
+    client.grant(1, 1, 1);
+    client.grant(3, 1, 1);
+    let mut parts = [0; 4];
+    loop {
+        let packet = client.next_of(133);
+        parts[usize::from(packet[4])] += 1;
+        if packet[5] == 1 {
             break;
         }
     }
-    assert!(found == message);
-    let (messages, octets) = client.room(2, u32::try_from(message.len() + 6 * small.len()).unwrap());
-    assert_eq!((messages, octets as usize), (7, message.len() + 6 * small.len()));
+    assert!(parts[1].min(parts[3]) > parts[1].max(parts[3]) / 2, "{parts:?}");
 }
 
 /// A client that does not read is sent what it has granted, and is heard nevertheless.

@@ -168,10 +168,6 @@ fn large_bodies_travel_in_parts() {
     }
 }
 
-fn part_packet(channel: u32, is_last: bool, content: &[u8]) -> Vec<u8> {
-    [&[4][..], &channel.to_be_bytes(), &[u8::from(is_last)], content].concat()
-}
-
 /// A body that is too large for a request.
 #[test]
 fn bodies_are_sent_in_parts() {
@@ -186,10 +182,10 @@ fn bodies_are_sent_in_parts() {
     assert_eq!(client.request(NEW_BODY, &new(2)), Err(17), "EEXIST, the channel of a client");
     client.request(NEW_BODY, &new(7)).expect("a body");
     assert_eq!(client.request(NEW_BODY, &new(7)), Err(17));
-    let parts: Vec<&[u8]> = body.chunks(1 << 19).collect();
-    for (index, part) in parts.iter().enumerate() {
-        client.write(&part_packet(7, index + 1 == parts.len(), part));
-    }
+    client.send_part(7, 0, b"given up");
+    client.send_part(7, 2, b"");
+    body.chunks(1 << 19).for_each(|part| client.send_part(7, 0, part));
+    client.send_part(7, 1, b"");
     client.request(SEND_BODY, &with_body(7)).expect("it is on the disk");
     client.grant(1, 1, 10_000_000);
     let mut found = Vec::new();
@@ -203,11 +199,11 @@ fn bodies_are_sent_in_parts() {
     assert!(frames(&found)[4] == body);
     assert_eq!(client.request(SEND_BODY, &with_body(7)), Err(22), "it was sent");
     client.request(NEW_BODY, &new(7)).expect("another one");
-    client.write(&part_packet(7, false, b"begin"));
+    client.send_part(7, 0, b"begin");
     assert_eq!(client.request(SEND_BODY, &with_body(7)), Err(22), "its last part has not come");
     client.request(NEW_BODY, &new(7)).expect("another one");
     client.request(DROP_BODY, &new(7)).expect("it is dropped");
-    client.write(&part_packet(7, true, b"late"));
+    client.send_part(7, 1, b"late");
     assert_eq!(client.request(SEND_BODY, &with_body(7)), Err(22), "it was dropped");
 }
 
