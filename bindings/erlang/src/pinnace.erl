@@ -223,18 +223,23 @@ sync_of(Id) ->
     end.
 
 command(Id, Encoded, Octets, Count, How, Port, Room) ->
+    Sent = case pinnace_wire:fits(Octets) of
+        true -> packet(Id, Encoded, Count, Port, Room);
+        false -> pinnace_large:send(Id, Port, Room, Encoded, Octets, How)
+    end,
+    case Sent of
+        crashed -> wait(program, Id, Encoded, Octets, Count, How, Room);
+        _ -> Sent
+    end.
+
+packet(Id, Encoded, Count, Port, Room) ->
     ok = atomics:add(Room, ?SENT, Count),
-    case pinnace_wire:fits(Octets) of
-        true ->
-            try port_command(Port, [pinnace_wire:send(Id) | Encoded]) of
-                true -> ok
-            catch
-                error:badarg ->
-                    ok = atomics:sub(Room, ?SENT, Count),
-                    wait(program, Id, Encoded, Octets, Count, How, Room)
-            end;
-        false ->
-            pinnace_port:call({send_large, Id, Encoded})
+    try port_command(Port, [pinnace_wire:send(Id) | Encoded]) of
+        true -> ok
+    catch
+        error:badarg ->
+            ok = atomics:sub(Room, ?SENT, Count),
+            crashed
     end.
 
 %% Waits for room, or for another program.

@@ -196,7 +196,8 @@ send_large(Port, Id, Begin, Properties, Body, Deadline) ->
         {ok, Of, Port} ->
             case pinnace_relays:request(Port, ?NEW_BODY, <<Of:32>>) of
                 {ok, <<>>} ->
-                    lists:foreach(fun(Part) -> catch port_command(Port, Part) end, pinnace_wire:parts(Of, Body)),
+                    Parts = pinnace_wire:parts(Of, Body) ++ [pinnace_wire:last_part(Of)],
+                    lists:foreach(fun(Part) -> catch port_command(Port, Part) end, Parts),
                     Arguments = [<<Id:32, Of:32>>, Begin, <<(left(Deadline)):32/signed>>, Properties],
                     pinnace_relays:request(Port, ?DELIVER_BODY, Arguments);
                 Error -> Error

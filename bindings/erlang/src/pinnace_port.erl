@@ -13,8 +13,6 @@
 
 %% How often the program is asked whether it lives.
 -define(PING_MS, 5000).
-%% How many pings it leaves unanswered before it is ended: one may wait behind a large message.
--define(SILENT_PINGS, 2).
 %% How often the program may die within how many seconds, before this process ends.
 -define(INTENSITY, {10, 10}).
 %% How long a socket is tried to be bound again, and how often.
@@ -39,8 +37,8 @@
     %% When programs died last, in seconds.
     deaths = [] :: [integer()],
     pings = 0 :: non_neg_integer(),
-    %% The pings since something came from the program.
-    silent = 0 :: non_neg_integer()
+    %% Something came from the program since the last ping.
+    is_alive = true :: boolean()
 }).
 
 -include("pinnace_sock.hrl").
@@ -86,11 +84,6 @@ handle_call({recv, Id, Timeout}, From, State) ->
     with_sock(Id, State, fun(Sock) -> replied(pinnace_sock:recv(From, Timeout, Sock), State) end);
 handle_call({wait, What, Id, Room}, From, State) ->
     with_sock(Id, State, fun(Sock) -> replied(pinnace_sock:wait(What, Room, From, Sock), State) end);
-handle_call({send_large, Id, Encoded}, _From, State) ->
-    with_sock(Id, State, fun(_Sock) ->
-        lists:foreach(fun(Part) -> to_program(Part, State) end, pinnace_wire:parts(Id, Encoded)),
-        {reply, ok, State}
-    end);
 handle_call({socket, Context, Type, Owner}, From, State) ->
     Id = new_channel(),
     true = ets:insert(?SPECS, {Id, Context, Type, Owner, []}),
@@ -186,7 +179,7 @@ handle_cast(_Request, State) ->
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
 handle_info({Port, {data, Packet}}, #state{program = {Port, _}} = State) ->
-    try handle_packet(Packet, State#state{silent = 0}) of
+    try handle_packet(Packet, State#state{is_alive = true}) of
         Next -> {noreply, Next}
     catch
         error:function_clause ->
@@ -222,15 +215,15 @@ handle_info({synced, Monitor}, #state{owners = Owners, socks = Socks} = State) -
         #{Monitor := Id} -> {noreply, close(maps:get(Id, Socks), none, State)};
         #{} -> {noreply, State}
     end;
-handle_info(ping, #state{silent = ?SILENT_PINGS, program = Program} = State) ->
+handle_info(ping, #state{is_alive = false, program = Program} = State) ->
     ?LOG_ERROR("pinnace-port does not answer; it is ended"),
     ok = pinnace_program:kill(Program),
     _ = erlang:send_after(ping_ms(), self(), ping),
     died(silent, State);
-handle_info(ping, #state{pings = Pings, silent = Silent} = State) ->
+handle_info(ping, #state{pings = Pings} = State) ->
     to_program(pinnace_wire:ping(Pings), State),
     _ = erlang:send_after(ping_ms(), self(), ping),
-    {noreply, State#state{pings = Pings + 1, silent = Silent + 1}};
+    {noreply, State#state{pings = Pings + 1, is_alive = false}};
 handle_info({'EXIT', Port, Reason}, #state{program = {Port, _} = Program} = State) ->
     %% It has closed its input, and may still run.
     ?LOG_ERROR("pinnace-port has gone: ~0p", [Reason]),
@@ -251,10 +244,8 @@ terminate(_Reason, #state{program = {Port, _}, socks = Socks}) ->
     _ = catch port_close(Port),
     ok.
 
-%% The program takes what comes; if it has just died, that is told by its exit status.
 to_program(Packet, #state{program = {Port, _}}) ->
-    _ = catch port_command(Port, Packet),
-    ok.
+    pinnace_writer:pass(Port, Packet).
 
 ask(Operation, Arguments, Answer, #state{last_request = Last, requests = Requests} = State) ->
     %% 0 would be a request without an answer.
@@ -417,7 +408,7 @@ died(Reason, #state{requests = Requests, socks = Socks, deaths = Deaths, relays 
     case length(Recent) =< Most andalso pinnace_program:start() of
         {ok, {Port, _} = Program} ->
             ok = pinnace_relays:tell(Port, Relays),
-            {noreply, restore(State#state{program = Program, requests = #{}, deaths = Recent, silent = 0})};
+            {noreply, restore(State#state{program = Program, requests = #{}, deaths = Recent, is_alive = true})};
         false ->
             {stop, {port_crashed, Reason}, State};
         {error, Problem} ->

@@ -40,7 +40,7 @@ new_room(Id, Port, Out, Window) ->
 -spec renew(port(), non_neg_integer(), sock()) -> sock().
 renew(Port, Window, #sock{id = Id, out = Out, senders = Senders} = Sock) ->
     Room = new_room(Id, Port, Out, Window),
-    Renewed = Sock#sock{port = Port, room = Room, taken = 0, senders = [], part = [], used = 0},
+    Renewed = Sock#sock{port = Port, room = Room, taken = 0, senders = [], part = <<>>, used = 0},
     reply_all(lists:reverse(Senders), ok),
     credit(Renewed).
 
@@ -51,7 +51,7 @@ credit(#sock{queue = Queue} = Sock) ->
     grant_octets(max(?WINDOW - Queued, 0), Sock).
 
 grant_octets(Octets, #sock{id = Id, port = Port} = Sock) ->
-    _ = catch port_command(Port, pinnace_wire:credit(Id, ?ALL_MESSAGES, Octets)),
+    ok = pinnace_writer:pass(Port, pinnace_wire:credit(Id, ?ALL_MESSAGES, Octets)),
     Sock#sock{used = 0}.
 
 %% Messages came.
@@ -64,12 +64,12 @@ delivered(Packet, #sock{copy = Copy} = Sock) ->
     Messages = [lists:map(Frame, Message) || Message <- pinnace_wire:messages(Packet)],
     arrived(Messages, byte_size(Packet), Sock).
 
-%% A part of a message came, which may be the last.
+%% A part of a message came, which may be the last. Erlang appends in place: no part is copied more than once.
 -spec part(boolean(), binary(), sock()) -> sock().
 part(false, Content, #sock{part = Part} = Sock) ->
-    Sock#sock{part = [Part, Content]};
+    Sock#sock{part = <<Part/binary, Content/binary>>};
 part(true, Content, #sock{part = Part} = Sock) ->
-    delivered(iolist_to_binary([Part, Content]), Sock#sock{part = []}).
+    delivered(<<Part/binary, Content/binary>>, Sock#sock{part = <<>>}).
 
 arrived(Messages, Octets, #sock{active = true, events_of = none, owner = Owner, handle = Handle} = Sock) ->
     ok = case Sock#sock.deliver of

@@ -20,7 +20,7 @@
     %% Messages that the program has delivered, and that no caller and not the owner has got.
     queue = queue:new() :: queue:queue(pinnace_wire:message()),
     %% The begin of a message that comes in parts.
-    part = [] :: iodata(),
+    part = <<>> :: binary(),
     %% Octets that callers or the owner have got, and that the program was not granted again.
     used = 0 :: non_neg_integer(),
     %% A timer runs, because the owner has too many messages.

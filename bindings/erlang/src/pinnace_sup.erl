@@ -17,5 +17,7 @@ start_link() ->
 init([]) ->
     Registry = #{id => pinnace_registry, start => {pinnace_registry, start_link, []}},
     Sender = #{id => pinnace_sender, start => {pinnace_sender, start_link, []}},
+    Writer = #{id => pinnace_writer, start => {pinnace_writer, start_link, []}},
+    Large = #{id => pinnace_large, start => {pinnace_large, start_link, []}},
     Port = #{id => pinnace_port, start => {pinnace_port, start_link, []}, shutdown => 5000},
-    {ok, {#{strategy => rest_for_one, intensity => 3, period => 10}, [Registry, Sender, Port]}}.
+    {ok, {#{strategy => rest_for_one, intensity => 3, period => 10}, [Registry, Sender, Writer, Large, Port]}}.

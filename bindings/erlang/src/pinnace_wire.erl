@@ -1,7 +1,7 @@
 %% @doc The protocol of the pipes to pinnace-port (docs/port.md), as functions of their arguments.
 -module(pinnace_wire).
 
--export([hello/1, request/3, order/2, send/1, parts/2, credit/3, ping/1]).
+-export([hello/1, request/3, order/2, send/1, parts/2, last_part/1, given_up/1, credit/3, ping/1]).
 -export([encode/1, octets/1, messages/1]).
 -export([bytes/1, map/1, entries/1, options/1, option/2, value/2, event/1, batches/1, fits/1, fits_request/1]).
 
@@ -15,6 +15,12 @@
 -define(PING, 6).
 
 -define(PART_MAX, (1048576 - 6)).
+%% The octets of a part. With larger ones the port allocates and frees memory of the system for each.
+-define(PART_SIZE, 262144).
+%% What a part is of its message.
+-define(MIDDLE, 0).
+-define(LAST, 1).
+-define(GIVEN_UP, 2).
 
 %% The frames of a message.
 -type message() :: [binary(), ...].
@@ -37,16 +43,29 @@ order(Operation, Arguments) ->
 send(Channel) ->
     <<?SEND, Channel:32>>.
 
-%% The packets of a message that is too large for one.
+%% The packets of a message that is too large for one. `last_part/1' comes behind them. Binaries are not copied.
 -spec parts(pos_integer(), iodata()) -> [iodata()].
 parts(Channel, Encoded) ->
-    parts_of(Channel, iolist_to_binary(Encoded)).
+    parts(Channel, erlang:iolist_to_iovec(Encoded), [], 0).
 
-parts_of(Channel, Content) when byte_size(Content) =< ?PART_MAX ->
-    [[<<?PART, Channel:32, 1>>, Content]];
-parts_of(Channel, Content) ->
-    <<Part:?PART_MAX/binary, Rest/binary>> = Content,
-    [[<<?PART, Channel:32, 0>>, Part] | parts_of(Channel, Rest)].
+parts(_Channel, [], [], 0) ->
+    [];
+parts(Channel, [], Part, _Size) ->
+    [[<<?PART, Channel:32, ?MIDDLE>>, Part]];
+parts(Channel, [Binary | Binaries], Part, Size) when Size + byte_size(Binary) =< ?PART_SIZE ->
+    parts(Channel, Binaries, [Part, Binary], Size + byte_size(Binary));
+parts(Channel, [Binary | Binaries], Part, Size) ->
+    {Begin, Rest} = split_binary(Binary, ?PART_SIZE - Size),
+    [[<<?PART, Channel:32, ?MIDDLE>>, Part, Begin] | parts(Channel, [Rest | Binaries], [], 0)].
+
+-spec last_part(pos_integer()) -> binary().
+last_part(Channel) ->
+    <<?PART, Channel:32, ?LAST>>.
+
+%% Gives up a message of which parts were sent.
+-spec given_up(pos_integer()) -> binary().
+given_up(Channel) ->
+    <<?PART, Channel:32, ?GIVEN_UP>>.
 
 -spec credit(pos_integer(), non_neg_integer(), non_neg_integer()) -> binary().
 credit(Channel, Messages, Octets) ->

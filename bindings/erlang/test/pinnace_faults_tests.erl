@@ -8,7 +8,7 @@ faults_test_() ->
     Tests = [fun sockets_come_back/0, fun callers_learn_that_it_died/0, fun a_stopped_program_is_replaced/0,
              fun what_was_not_taken_is_told/0, fun too_many_deaths/0, fun owners_that_die/0, fun many_senders/0,
              fun many_sockets/0, fun code_is_loaded_under_load/0, fun subscriptions_come_back/0,
-             fun closed_while_it_is_made_again/0, fun modes_come_back/0, fun a_very_large_message/0],
+             fun closed_while_it_is_made_again/0, fun modes_come_back/0],
     {foreach, fun quietly/0, fun stop/1, [{timeout, limit_s(), Test} || Test <- Tests]}.
 
 quietly() ->
@@ -263,7 +263,8 @@ code_is_loaded_under_load() ->
     [begin
         Before = counters:get(Received, 1),
         [begin until(fun() -> code:soft_purge(Module) end), {module, Module} = code:load_file(Module) end
-         || Module <- [pinnace, pinnace_port, pinnace_sock, pinnace_sender, pinnace_wire, pinnace_error]],
+         || Module <- [pinnace, pinnace_port, pinnace_sock, pinnace_sender, pinnace_writer, pinnace_large,
+                       pinnace_wire, pinnace_error]],
         until(fun() -> counters:get(Received, 1) > Before + 1000 end)
      end || _ <- lists:seq(1, 10)],
     [begin unlink(Pid), exit(Pid, kill) end || Pid <- [Sender, Receiver]].
@@ -272,16 +273,6 @@ in_order(Pull, Number, Received) ->
     {ok, [<<Number:64>>]} = pinnace:recv(Pull, ?PATIENCE_MS),
     ok = counters:add(Received, 1, 1),
     in_order(Pull, Number + 1, Received).
-
-%% It takes longer than the time between two pings in the long form: the program is not taken for dead.
-a_very_large_message() ->
-    {Pull, Push} = pair("tcp://127.0.0.1:*"),
-    Large = binary:copy(<<"0123456789abcdef">>, case is_long() of true -> 1 bsl 26; false -> 1 bsl 22 end),
-    OsPid = os_pid(),
-    ok = pinnace:send(Push, Large),
-    {ok, [Received]} = pinnace:recv(Pull, 10 * ?PATIENCE_MS),
-    ?assert(Received =:= Large),
-    ?assertEqual(OsPid, os_pid()).
 
 %% Programs that are none.
 wrong_programs_test_() ->
