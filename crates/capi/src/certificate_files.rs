@@ -6,6 +6,7 @@ use std::path::Path;
 
 use pinnace_cert::{Certificate, Error as CertError, KeyPair, PublicKey};
 use pinnace_engine::z85;
+use pinnace_interface::errno;
 
 use crate::call_error::{CallError, given, string};
 use crate::pinnace::certificates;
@@ -31,7 +32,7 @@ unsafe fn read_cert(
     // SAFETY: the caller's promise.
     let path = Path::new(OsStr::from_bytes(unsafe { given(file, "the file") }?.to_bytes()));
     load(path).map_err(|error| {
-        CallError::new(certificates::errno_of(&error), format!("{}: {error}", path.display()))
+        CallError::new(errno::of_certificate(&error), format!("{}: {error}", path.display()))
     })
 }
 

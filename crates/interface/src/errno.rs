@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 
+use pinnace_cert::Error as CertError;
 use pinnace_delivery::Error as DeliveryError;
 use pinnace_delivery::registry::RegistryError;
 use pinnace_files::error::{Code, Error as FilesError};
@@ -59,6 +60,19 @@ fn registry(error: &RegistryError) -> Errno {
         RegistryError::Foreign(_) | RegistryError::Damaged(_) => Errno::BADMSG,
         RegistryError::Io { kind, .. } => of_kind(*kind),
     }
+}
+
+/// That of an error of a certificate.
+pub fn of_certificate(error: &CertError) -> i32 {
+    let number = match error {
+        CertError::Io(error) => return error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()),
+        CertError::Metadata => Errno::INVAL,
+        CertError::NoSecretKey => Errno::NOKEY,
+        CertError::WrongSecretKey => Errno::KEYREJECTED,
+        CertError::NoRandomness => Errno::AGAIN,
+        _ => Errno::BADMSG,
+    };
+    number.raw_os_error()
 }
 
 /// The errno for an error kind; the original errno was not kept.

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `values` | a table of options with the types of their values |
 //! | `delivery` | a client of guaranteed delivery |
-//! | `errno` | the number of an error of delivery or of file transfer |
+//! | `errno` | the number of an error of delivery, of file transfer or of a certificate |
 //! | `files`, `rules` | servers and clients of file transfer; the rules of a transfer |
 
 #![forbid(unsafe_code)]

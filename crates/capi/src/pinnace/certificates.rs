@@ -11,6 +11,7 @@ use std::path::Path;
 use parking_lot::Mutex;
 use pinnace_cert::{Certificate, Error as CertError, KeyPair, SecretKey};
 use pinnace_engine::{Error, Invalid, z85};
+use pinnace_interface::errno;
 
 use super::put_text;
 use crate::arguments::{path, text};
@@ -29,23 +30,11 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-/// The errno for a certificate error.
-pub(crate) fn errno_of(error: &CertError) -> c_int {
-    match error {
-        CertError::Io(error) => error.raw_os_error().unwrap_or(libc::EIO),
-        CertError::Metadata => libc::EINVAL,
-        CertError::NoSecretKey => libc::ENOKEY,
-        CertError::WrongSecretKey => libc::EKEYREJECTED,
-        CertError::NoRandomness => libc::EAGAIN,
-        _ => libc::EBADMSG,
-    }
-}
-
 /// The error for a certificate error. Stores `what` and the error's text for the thread.
 fn failed(what: impl Display, error: &CertError) -> Error {
     let words = CString::new(format!("{what}: {error}").replace('\0', "?")).unwrap_or_default();
     LAST_ERROR.with(|last| last.replace(words));
-    Error::System(errno_of(error))
+    Error::System(errno::of_certificate(error))
 }
 
 /// Runs `body` in `guard_uncancelled`. If `body` fails without an error text, stores the text of its errno.
