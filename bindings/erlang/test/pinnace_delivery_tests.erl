@@ -345,7 +345,7 @@ wrong_use(Place) ->
     ?assertMatch({error, {einval, _}}, Start(options(Place, ""))),
     ?assertEqual({error, einval}, Start((options(Place, "a"))#{prefetch => 0})),
     ?assertEqual({error, einval}, Start((options(Place, "a"))#{topics => [orders]})),
-    ?assertMatch({error, {ebadmsg, _}}, Start((options(Place, "a"))#{cert => "/nonexistent"})),
+    ?assertMatch({error, {enoent, _}}, Start((options(Place, "a"))#{cert => "/nonexistent"})),
     ?assertEqual({error, planted}, pinnace_delivery:start_link(options(Place, "a"), delivery_handler, planted)),
     Sender = sender(Place),
     ?assertMatch({error, {Reason, _}} when Reason =:= eexist; Reason =:= ebusy, Start(options(Place, "shop"))),

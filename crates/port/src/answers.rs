@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use pinnace_delivery::{Client, Delivery};
 use pinnace_engine::Error;
+use pinnace_files::client::{Client as FilesClient, Transfer};
+use pinnace_files::server::Server;
 use pinnace_sys::wake::WakeFd;
 
 use crate::operations::Refusal;
@@ -14,10 +16,21 @@ use crate::operations::Refusal;
 pub enum Answer {
     /// A request is done, with these values.
     Done { id: u32, outcome: Result<Vec<u8>, Refusal> },
-    /// A client of guaranteed delivery was started for this channel.
-    Started { id: u32, channel: u32, outcome: Result<Arc<Client>, Refusal> },
+    /// What was requested for this channel was started.
+    Started { id: u32, channel: u32, outcome: Result<Started, Refusal> },
     /// A delivery was not acknowledged together with messages, and is still to be settled.
     NotAcked { channel: u32, token: u64, delivery: Box<Delivery> },
+    /// A transfer of files has begun, which was requested for this channel.
+    Began { id: u32, channel: u32, transfer: Transfer },
+    /// A transfer may have events.
+    Events { channel: u32 },
+}
+
+/// What a channel is for, if it is started by a thread.
+pub enum Started {
+    Delivery(Arc<Client>),
+    FilesServer(Server),
+    FilesClient(Arc<FilesClient>),
 }
 
 /// Where threads leave their answers.

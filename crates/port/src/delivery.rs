@@ -2,25 +2,22 @@
 //! disk.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-use pinnace_cert::Certificate;
 use pinnace_delivery::{Client, Delivery, Durability, NewMessage, NotAcked, Settlement, Ticket};
 use pinnace_interface::{DeliveryOptions, KnownPeer};
 use rustix::io::Errno;
 
-use crate::answers::{Answer, Desk, start};
+use crate::answers::{Answer, Desk, Started, start};
+use crate::arguments::{each_option, own_keys, public_key, text_of};
 use crate::credit::Credit;
 use crate::delivery_messages::{Parsed, encoded};
 use crate::operations::Refusal;
 use crate::pipes::Output;
-use crate::wire::{BATCH_MAX, Fields, Malformed, PART_MAX, ProgramPacket, begin_delivery, end_packet};
+use crate::wire::{BATCH_MAX, Fields, Malformed, PART_MAX, begin_delivery, end_packet};
 
 const UNKNOWN: Refusal = Refusal::Other(Errno::NOENT, "no such delivery, or it was settled");
 
@@ -140,7 +137,8 @@ impl DeliveryChannel {
             }
             if output.buffer.len() > begin && output.buffer.len() - at + message.len() > BATCH_MAX {
                 end_packet(&mut output.buffer, at);
-                return self.deliver_alone(number, &message, output);
+                output.deliver(number, &message);
+                return true;
             }
             output.buffer.extend_from_slice(&message);
         }
@@ -150,25 +148,10 @@ impl DeliveryChannel {
             end_packet(&mut output.buffer, at);
         }
         if let Some(message) = large {
-            return self.deliver_alone(number, &message, output);
-        }
-        may_have_more
-    }
-
-    /// Delivers a message in a packet of its own, or in parts.
-    fn deliver_alone(&self, number: u32, message: &[u8], output: &mut Output) -> bool {
-        if message.len() <= PART_MAX {
-            let at = begin_delivery(&mut output.buffer, number);
-            output.buffer.extend_from_slice(message);
-            end_packet(&mut output.buffer, at);
+            output.deliver(number, &message);
             return true;
         }
-        let mut parts = message.chunks(PART_MAX).peekable();
-        while let Some(content) = parts.next() {
-            let is_last = parts.peek().is_none();
-            output.put(ProgramPacket::DeliverPart { channel: number, is_last, content });
-        }
-        true
+        may_have_more
     }
 
     /// Settles a delivery.
@@ -267,18 +250,18 @@ pub fn begin(id: u32, channel: u32, of: Fields<'_>, desk: &Desk) -> Result<(), R
         let name = options.name.clone();
         // It goes to the client of the port as the log.
         let builder = options.builder().on_error(move |error| eprintln!("delivery, {name}: {error}"));
-        let outcome = builder.start().map(Arc::new).map_err(Refusal::Delivery);
+        let outcome = builder.start().map_err(Refusal::Delivery);
+        let outcome = outcome.map(|client| Started::Delivery(Arc::new(client)));
         desk.put(Answer::Started { id, channel, outcome });
     })?)
 }
 
 fn options(mut of: Fields<'_>) -> Result<DeliveryOptions, Refusal> {
     let mut options = DeliveryOptions::new(of.text()?, of.text()?);
-    while !of.is_empty() {
-        let (key, value) = (of.bytes()?, of.bytes()?);
+    each_option(of, |key, value| {
         let mut fields = Fields::new(value);
         match key {
-            b"topic" => options.topics.push(text_of(value)?),
+            b"topic" => options.topics.push(text_of(value)?.to_owned()),
             b"peer" => {
                 let (name, endpoint) = (fields.text()?.to_owned(), fields.text()?.to_owned());
                 let mut topics = Vec::new();
@@ -290,24 +273,11 @@ fn options(mut of: Fields<'_>) -> Result<DeliveryOptions, Refusal> {
             b"cert" => options.curve = Some(own_keys(value)?),
             b"trust" => {
                 let (name, file) = (fields.text()?, fields.bytes()?);
-                let cert = Certificate::load_public(path_of(file)).map_err(Refusal::Certificate)?;
-                options.trusted.push((name.to_owned(), *cert.public_key()));
+                options.trusted.push((name.to_owned(), public_key(file)?));
             }
             key => options.set(key, value).map_err(Refusal::Unset)?,
         }
-    }
+        Ok(())
+    })?;
     Ok(options)
-}
-
-fn text_of(octets: &[u8]) -> Result<String, Refusal> {
-    String::from_utf8(octets.to_vec()).map_err(|_| Refusal::Arguments(Malformed::Text))
-}
-
-fn path_of(octets: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(octets))
-}
-
-fn own_keys(file: &[u8]) -> Result<pinnace_cert::KeyPair, Refusal> {
-    let cert = Certificate::load_own(path_of(file)).map_err(Refusal::Certificate)?;
-    cert.keys().cloned().ok_or(Refusal::Other(Errno::NOKEY, "the certificate has no secret key"))
 }

@@ -9,16 +9,19 @@
 //! | `delivery`, `delivery_messages` | a client of guaranteed delivery, likewise; its messages |
 //! | `bodies` | large bodies that it sends |
 //! | `contexts` | contexts that end when their sockets have sent what waits |
+//! | `files`, `events` | servers, clients and transfers of files; what is told of a transfer |
 //! | `credit` | what a client has granted |
 //! | `answers` | answers of threads, to operations that may wait |
+//! | `arguments` | options, paths and keys |
 //! | `session` | what a client has made, and how it shares the output |
-//! | `operations`, `delivery_operations` | the requests |
+//! | `operations`, `delivery_operations`, `files_operations` | the requests |
 //! | `entries` | statistics as the client gets them |
 //! | `program` | the loop |
 
 #![forbid(unsafe_code)]
 
 mod answers;
+mod arguments;
 mod bodies;
 mod channel;
 mod contexts;
@@ -27,6 +30,9 @@ mod delivery;
 mod delivery_messages;
 mod delivery_operations;
 mod entries;
+mod events;
+mod files;
+mod files_operations;
 mod large;
 mod log;
 mod operations;

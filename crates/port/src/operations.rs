@@ -1,6 +1,7 @@
 //! The operations that a client may request, with their arguments and results (docs/port.md).
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pinnace_engine::{Context, Error, KeyPair, OPTIONS, OptionKind, OptionSpec, Socket, SocketType, Stats};
@@ -10,6 +11,8 @@ use rustix::io::Errno;
 use crate::channel::{Channel, WINDOW};
 use crate::delivery_operations;
 use crate::entries::Entries;
+use crate::files_operations;
+use crate::pipes::Output;
 use crate::session::Session;
 use crate::wire::{Fields, Malformed, ProgramPacket};
 
@@ -18,7 +21,11 @@ pub enum Refusal {
     Engine(Error),
     Arguments(Malformed),
     Delivery(pinnace_delivery::Error),
-    Certificate(pinnace_cert::Error),
+    Files(pinnace_files::error::Error),
+    Certificate {
+        file: PathBuf,
+        error: pinnace_cert::Error,
+    },
     Unset(Unset),
     /// An errno, and what is wrong.
     Other(Errno, &'static str),
@@ -30,7 +37,8 @@ impl Refusal {
             Refusal::Engine(error) => error.errno(),
             Refusal::Arguments(_) | Refusal::Unset(_) => Errno::INVAL.raw_os_error(),
             Refusal::Delivery(error) => errno::of_delivery(error),
-            Refusal::Certificate(_) => Errno::BADMSG.raw_os_error(),
+            Refusal::Files(error) => errno::of_files(error),
+            Refusal::Certificate { error, .. } => errno::of_certificate(error),
             Refusal::Other(errno, _) => errno.raw_os_error(),
         }
     }
@@ -42,7 +50,8 @@ impl fmt::Display for Refusal {
             Refusal::Engine(error) => error.fmt(f),
             Refusal::Arguments(error) => error.fmt(f),
             Refusal::Delivery(error) => error.fmt(f),
-            Refusal::Certificate(error) => error.fmt(f),
+            Refusal::Files(error) => error.fmt(f),
+            Refusal::Certificate { file, error } => write!(f, "{}: {error}", file.display()),
             Refusal::Unset(error) => error.fmt(f),
             Refusal::Other(_, text) => f.write_str(text),
         }
@@ -73,31 +82,32 @@ pub fn handle(
     if operation == SEND {
         return send(session, id, arguments);
     }
-    let outcome = if (DELIVERY_FIRST..DELIVERY_END).contains(&operation) {
-        delivery_operations::handle(session, id, operation, arguments)
-    } else {
-        let mut values = Vec::new();
-        carry_out(session, operation, arguments, &mut values).map(|()| Some(values))
+    let outcome = match operation {
+        DELIVERY_FIRST..FILES_FIRST => delivery_operations::handle(session, id, operation, arguments),
+        FILES_FIRST..FILES_END => files_operations::handle(session, id, operation, arguments),
+        _ => {
+            let mut values = Vec::new();
+            carry_out(session, operation, arguments, &mut values).map(|()| Some(values))
+        }
     };
-    match outcome {
-        Ok(None) => {}
-        Ok(Some(values)) => answer(session, id, Ok(values)),
-        Err(error) => answer(session, id, Err(error)),
+    if let Some(outcome) = outcome.transpose() {
+        answer(&mut session.output, id, outcome);
     }
     Ok(())
 }
 
-/// Operations of guaranteed delivery.
+/// Operations of guaranteed delivery, and of file transfer.
 const DELIVERY_FIRST: u16 = 50;
-const DELIVERY_END: u16 = 70;
+const FILES_FIRST: u16 = 70;
+const FILES_END: u16 = 90;
 
 /// Answers a request.
-pub fn answer(session: &mut Session, id: u32, outcome: Result<Vec<u8>, Refusal>) {
+pub fn answer(output: &mut Output, id: u32, outcome: Result<Vec<u8>, Refusal>) {
     match outcome {
-        Ok(values) => session.output.put(ProgramPacket::Result { id, values: &values }),
+        Ok(values) => output.put(ProgramPacket::Result { id, values: &values }),
         Err(error) => {
             let text = error.to_string();
-            session.output.put(ProgramPacket::Failure { id, errno: error.errno(), text: &text });
+            output.put(ProgramPacket::Failure { id, errno: error.errno(), text: &text });
         }
     }
 }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
-use crate::wire::{LENGTH_OCTETS, Malformed, PACKET_MAX, ProgramPacket};
+use crate::wire::{
+    LENGTH_OCTETS, Malformed, PACKET_MAX, PART_MAX, ProgramPacket, begin_delivery, end_packet,
+};
 
 /// The size that a pipe is given: the kernel's limit for users, if it is the usual one.
 const PIPE_SIZE: usize = 1 << 20;
@@ -98,6 +100,20 @@ impl Output {
     pub fn put(&mut self, packet: ProgramPacket<'_>) {
         if !matches!(packet, ProgramPacket::Result { id: 0, .. } | ProgramPacket::Failure { id: 0, .. }) {
             packet.write(&mut self.buffer);
+        }
+    }
+
+    /// Delivers one message in a packet of its own, or in parts.
+    pub fn deliver(&mut self, channel: u32, message: &[u8]) {
+        if message.len() <= PART_MAX {
+            let at = begin_delivery(&mut self.buffer, channel);
+            self.buffer.extend_from_slice(message);
+            return end_packet(&mut self.buffer, at);
+        }
+        let mut parts = message.chunks(PART_MAX).peekable();
+        while let Some(content) = parts.next() {
+            let is_last = parts.peek().is_none();
+            self.put(ProgramPacket::DeliverPart { channel, is_last, content });
         }
     }
 

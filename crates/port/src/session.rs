@@ -9,11 +9,12 @@ use pinnace_delivery::Client;
 use pinnace_engine::{Context, Error, POLLIN, POLLOUT, PollTarget, Poller};
 use rustix::io::Errno;
 
-use crate::answers::{Answer, Answers, Desk};
+use crate::answers::{Answer, Answers, Desk, Started};
 use crate::bodies::Bodies;
 use crate::channel::{Channel, Delivered, Taken, WINDOW};
 use crate::contexts::EndingContexts;
 use crate::delivery::DeliveryChannel;
+use crate::files::Files;
 use crate::operations::{self, Refusal};
 use crate::pipes::Output;
 use crate::program::Failure;
@@ -50,6 +51,7 @@ pub struct Session {
     pub channels: HashMap<u32, Channel>,
     pub deliveries: HashMap<u32, DeliveryChannel>,
     pub bodies: Bodies,
+    pub files: Files,
     answers: Answers,
     /// What the poller waits for, for each channel that it has.
     polled: HashMap<u32, i16>,
@@ -80,6 +82,7 @@ impl Session {
             channels: HashMap::new(),
             deliveries: HashMap::new(),
             bodies: Bodies::default(),
+            files: Files::default(),
             answers,
             polled: HashMap::new(),
             took: BTreeSet::new(),
@@ -158,6 +161,8 @@ impl Session {
                 } else if let Some(channel) = self.deliveries.get_mut(&number) {
                     channel.credit.grant(messages, octets);
                     self.pass_on(number);
+                } else if self.files.grant(number, messages, octets) {
+                    self.tell_events(number);
                 }
             }
             ClientPacket::Ping { number } => self.output.put(ProgramPacket::Pong { number }),
@@ -241,6 +246,7 @@ impl Session {
         self.channels.contains_key(&number)
             || self.deliveries.contains_key(&number)
             || self.bodies.contains(number)
+            || self.files.has_channel(number)
     }
 
     pub fn desk(&self) -> &Desk {
@@ -251,10 +257,10 @@ impl Session {
     pub fn take_answers(&mut self) {
         for answer in self.answers.take() {
             match answer {
-                Answer::Done { id, outcome } => operations::answer(self, id, outcome),
+                Answer::Done { id, outcome } => operations::answer(&mut self.output, id, outcome),
                 Answer::Started { id, channel, outcome } => {
-                    let outcome = outcome.and_then(|client| self.add_delivery(channel, client));
-                    operations::answer(self, id, outcome);
+                    let outcome = outcome.and_then(|started| self.add(channel, started));
+                    operations::answer(&mut self.output, id, outcome);
                 }
                 Answer::NotAcked { channel, token, delivery } => {
                     // A client that was closed meanwhile has given it up.
@@ -262,15 +268,32 @@ impl Session {
                         channel.put_back(token, *delivery);
                     }
                 }
+                Answer::Began { id, channel, transfer } => {
+                    self.files.begun(id, channel, transfer);
+                    self.tell_events(channel);
+                }
+                Answer::Events { channel } => self.tell_events(channel),
+            }
+        }
+    }
+
+    /// Adds what was started for a channel. Returns what its request is answered by.
+    fn add(&mut self, number: u32, started: Started) -> Result<Vec<u8>, Refusal> {
+        if self.has_channel(number) {
+            return Err(Refusal::Other(Errno::EXIST, "the channel is in use"));
+        }
+        match started {
+            Started::Delivery(client) => self.add_delivery(number, client),
+            Started::FilesServer(server) => Ok(self.files.add_server(number, server)),
+            Started::FilesClient(client) => {
+                self.files.clients.insert(number, client);
+                Ok(Vec::new())
             }
         }
     }
 
     /// Returns the client's endpoint.
     fn add_delivery(&mut self, number: u32, client: Arc<Client>) -> Result<Vec<u8>, Refusal> {
-        if self.has_channel(number) {
-            return Err(Refusal::Other(Errno::EXIST, "the channel is in use"));
-        }
         let endpoint = client.endpoint().as_bytes().to_vec();
         let channel = DeliveryChannel::new(number, client, &self.answers.desk)?;
         self.poller.add(PollTarget::Fd(channel.descriptor()?), 0, Source::Delivery(number))?;
@@ -294,6 +317,16 @@ impl Session {
         }
         if let Ok(descriptor) = channel.descriptor() {
             let _ = self.poller.modify(PollTarget::Fd(descriptor), wanted);
+        }
+    }
+
+    /// Delivers a packet of a transfer's events, and answers if it is over.
+    pub fn tell_events(&mut self, number: u32) {
+        let may_have_more = self.files.has_transfer(number)
+            && (self.output.waiting() > OUTPUT_MAX
+                || self.files.deliver(number, &mut self.output, &self.answers.desk));
+        if may_have_more {
+            self.held.insert(number);
         }
     }
 
@@ -332,6 +365,7 @@ impl Session {
                 self.turn = number.wrapping_add(1);
                 self.deliver(number);
                 self.pass_on(number);
+                self.tell_events(number);
             }
         }
     }
@@ -416,6 +450,7 @@ impl Session {
         let Some(deadline) = Instant::now().checked_add(linger) else { return };
         let _ = self.poller.remove(PollTarget::Fd(self.input));
         let left = || deadline.saturating_duration_since(Instant::now());
+        let files = std::mem::take(&mut self.files).end();
         // Messages of guaranteed delivery are on the disk. What was delivered and not settled comes again.
         let clients: Vec<Arc<Client>> = self.deliveries.drain().map(|(_, channel)| channel.client).collect();
         for client in clients {
@@ -441,5 +476,6 @@ impl Session {
         for context in self.contexts.into_values().chain(self.ending.into_contexts()) {
             while let Err(Error::Interrupted) = context.terminate_within(Some(left())) {}
         }
+        let _ = files.recv_timeout(left());
     }
 }

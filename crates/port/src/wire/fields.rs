@@ -90,6 +90,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// A key of CURVE.
+    pub fn key(&mut self) -> Result<[u8; 32], Malformed> {
+        self.array()
+    }
+
     /// Octets with their length, a number of four octets, before them.
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.u32()? as usize;

@@ -122,6 +122,12 @@ impl Client {
         assert!(self.kept.iter().all(|packet| packet[0] != kind), "{:?}", self.kept);
     }
 
+    /// True if a packet of this kind has come and was not taken.
+    pub fn has(&mut self, kind: u8) -> bool {
+        self.kept.extend(self.packets.try_iter());
+        self.kept.iter().any(|packet| packet[0] == kind)
+    }
+
     /// Requests an operation, and returns its id.
     pub fn ask(&mut self, operation: u16, arguments: &[u8]) -> u32 {
         self.last += 1;

@@ -3,5 +3,6 @@
 mod client;
 mod credit;
 mod delivery;
+mod files;
 mod protocol;
 mod sockets;
