@@ -1,0 +1,12 @@
+%% The operations of file transfer (docs/port.md).
+-define(START_SERVER, 70).
+-define(STOP_SERVER, 71).
+-define(SENT, 72).
+-define(CONNECT_CLIENT, 73).
+-define(CLOSE_CLIENT, 74).
+-define(GET, 75).
+-define(PUT, 76).
+-define(FOLLOW, 77).
+-define(LIST, 78).
+-define(DISCARD, 79).
+-define(CANCEL, 80).
