@@ -225,22 +225,22 @@ settle(#{ref := Ref}, Verdict) ->
 %% @doc Listens on a further topic, until the client unsubscribes.
 -spec subscribe(client(), text()) -> ok | {error, pinnace:reason()}.
 subscribe(Client, Topic) ->
-    call(Client, {subscribe, pinnace_delivery_wire:text(Topic)}).
+    call(Client, {subscribe, pinnace_options:text(Topic)}).
 
 -spec unsubscribe(client(), text()) -> ok | {error, pinnace:reason()}.
 unsubscribe(Client, Topic) ->
-    call(Client, {unsubscribe, pinnace_delivery_wire:text(Topic)}).
+    call(Client, {unsubscribe, pinnace_options:text(Topic)}).
 
 %% @doc Waits until so many clients listen on a topic.
 -spec wait_listeners(client(), text(), pos_integer(), timeout()) -> ok | {error, pinnace:reason()}.
 wait_listeners(Client, Topic, Count, Timeout) ->
-    Name = pinnace_wire:bytes(pinnace_delivery_wire:text(Topic)),
+    Name = pinnace_options:part(Topic),
     done(ask(Client, ?WAIT_LISTENERS, fun(Left) -> [Name, <<Count:32, Left:32/signed>>] end, Timeout)).
 
 %% @doc The endpoints of the known clients that listen on a topic.
 -spec addresses(client(), text()) -> {ok, [binary()]} | {error, pinnace:reason()}.
 addresses(Client, Topic) ->
-    case ask(Client, ?ADDRESSES, pinnace_wire:bytes(pinnace_delivery_wire:text(Topic))) of
+    case ask(Client, ?ADDRESSES, pinnace_options:part(Topic)) of
         {ok, <<>>} -> {ok, []};
         {ok, Lines} -> {ok, binary:split(Lines, <<"\n">>, [global])};
         Error -> Error
@@ -268,7 +268,7 @@ wait_pending(Client, Most, Timeout) ->
 %% @doc Discards what is not acknowledged on a topic. The result is how many these were.
 -spec clear_pending(client(), text()) -> {ok, non_neg_integer()} | {error, pinnace:reason()}.
 clear_pending(Client, Topic) ->
-    number(ask(Client, ?CLEAR_PENDING, pinnace_wire:bytes(pinnace_delivery_wire:text(Topic)))).
+    number(ask(Client, ?CLEAR_PENDING, pinnace_options:part(Topic))).
 
 %% @doc Lets the client receive no more, and waits until it has settled what it has.
 -spec drain(client(), timeout()) -> ok | {error, pinnace:reason()}.
@@ -278,7 +278,7 @@ drain(Client, Timeout) ->
 %% @doc Ends all subscriptions of a client that is gone for good. Error `eexist': it lives.
 -spec forget(client(), text()) -> ok | {error, pinnace:reason()}.
 forget(Client, Name) ->
-    done(ask(Client, ?FORGET, pinnace_wire:bytes(pinnace_delivery_wire:text(Name)))).
+    done(ask(Client, ?FORGET, pinnace_options:part(Name))).
 
 %% @doc What the client is: a map of `name', `endpoint', `store_id', `in_hand' (messages that are not settled), and if
 %% it has them `metrics', the address of its statistics, and `registry_error'.

@@ -92,7 +92,7 @@ has(Module, Function, Arity) ->
     erlang:function_exported(Module, Function, Arity).
 
 topics(Options) ->
-    [pinnace_delivery_wire:text(Topic) || Topic <- maps:get(topics, Options, [])].
+    [pinnace_options:text(Topic) || Topic <- maps:get(topics, Options, [])].
 
 open(#state{options = Options} = State) ->
     %% It fails here if an option is of a wrong type.

@@ -2,7 +2,9 @@
 %% What the operations of guaranteed delivery take and give (docs/port.md), as functions of their arguments.
 -module(pinnace_delivery_wire).
 
--export([start/2, message/3, together/1, delivery/1, statistics/1, list/1, text/1]).
+-export([start/2, message/3, together/1, delivery/1, statistics/1, list/1]).
+
+-import(pinnace_options, [pair/2, part/1, option/1, file/1]).
 
 -define(ID, 1).
 -define(CONTENT_TYPE, 2).
@@ -22,7 +24,7 @@ start(#{name := Name} = Options, Topics) ->
              [pair(<<"cert">>, file(File)) || #{cert := File} <- [Options]],
              lists:map(fun trust/1, maps:get(trust, Options, [])),
              lists:map(fun peer/1, maps:get(peers, Options, [])),
-             [pair(atom_to_binary(Key), value(Value)) || {Key, Value} <- maps:to_list(maps:without(?OWN, Options))]],
+             [option(Option) || Option <- maps:to_list(maps:without(?OWN, Options))]],
     [part(Name), part(maps:get(topic, Options, Name)) | Pairs].
 
 trust({Name, File}) ->
@@ -30,30 +32,6 @@ trust({Name, File}) ->
 
 peer({Name, Endpoint, Topics}) ->
     pair(<<"peer">>, [part(Name), part(Endpoint) | [part(Topic) || Topic <- Topics]]).
-
-pair(Key, Value) ->
-    [pinnace_wire:bytes(Key), pinnace_wire:bytes(Value)].
-
-part(Text) ->
-    pinnace_wire:bytes(text(Text)).
-
-value(true) -> <<"1">>;
-value(false) -> <<"0">>;
-value(Value) when is_integer(Value) -> integer_to_binary(Value);
-value(Value) when is_atom(Value) -> atom_to_binary(Value);
-value(Value) -> text(Value).
-
-%% A text in UTF-8. It fails with `badarg'.
--spec text(unicode:chardata()) -> binary().
-text(Text) ->
-    case unicode:characters_to_binary(Text) of
-        Binary when is_binary(Binary) -> Binary;
-        _ -> error(badarg)
-    end.
-
-%% The name of a file as the system has it.
-file(Name) when is_binary(Name) -> Name;
-file(Name) -> unicode:characters_to_binary(Name, unicode, file:native_name_encoding()).
 
 %% The arguments of a message to send, without its channel: what comes before the deadline, its properties, its body.
 %% A message without an id gets one: with it the message can be sent again to another program. It fails if an option is

@@ -5,6 +5,8 @@
 
 -export([server/1, client/2, transfer/1, events/1, endpoints/1, event/1, entry/1, report/1]).
 
+-import(pinnace_options, [pair/2, part/1, option/1, text/1]).
+
 -include("pinnace_files.hrl").
 
 -define(KINDS, [{listed, 1}, {begun, 2}, {progress, 3}, {finished, 4}, {removed, 5}, {moved, 6}, {planned, 7},
@@ -79,24 +81,6 @@ events(Kinds) ->
         Bits bor (1 bsl Number)
     end, 0, Kinds).
 
-option({Key, Value}) ->
-    pair(atom_to_binary(Key), value(Value)).
-
-pair(Key, Value) ->
-    [pinnace_wire:bytes(Key), pinnace_wire:bytes(Value)].
-
-part(Text) ->
-    pinnace_wire:bytes(text(Text)).
-
-value(true) -> <<"1">>;
-value(false) -> <<"0">>;
-value(Value) when is_integer(Value) -> integer_to_binary(Value);
-value(Value) when is_atom(Value) -> atom_to_binary(Value);
-value(Value) -> text(Value).
-
-text(Text) ->
-    <<_/binary>> = unicode:characters_to_binary(Text).
-
 %% Of 32 octets, or as text in Z85.
 key(<<_:32/binary>> = Key) ->
     Key;
@@ -104,21 +88,14 @@ key(Text) ->
     {ok, <<Key:32/binary>>} = pinnace_z85:decode(iolist_to_binary(Text)),
     Key.
 
-%% A path as the system has it, from the root on: the program may have been started in another directory. A slash at its
-%% end has a meaning.
+%% A path from the root on: the program may have been started in another directory. A slash at its end has a meaning.
 path(Path) ->
-    Name = filename:absname(Path),
-    <<_/binary>> = Octets = case Name of
-        <<_/binary>> -> Name;
-        _ -> unicode:characters_to_binary(Name, unicode, file:native_name_encoding())
-    end,
-    case is_content(Path) of
-        true -> <<Octets/binary, $/>>;
-        false -> Octets
+    Name = pinnace_options:file(Path),
+    Absolute = filename:absname(Name),
+    case binary:longest_common_suffix([Name, <<"/">>]) of
+        1 when Absolute =/= <<"/">> -> <<Absolute/binary, $/>>;
+        _ -> Absolute
     end.
-
-is_content(Path) when is_binary(Path) -> Path =/= <<>> andalso Path =/= <<"/">> andalso binary:last(Path) =:= $/;
-is_content(Path) -> is_content(unicode:characters_to_binary(filename:flatten(Path))).
 
 %% The endpoints of a server.
 -spec endpoints(binary()) -> [binary()].
