@@ -14,7 +14,7 @@
 //! | `answers` | answers of threads, to operations that may wait |
 //! | `arguments` | options, paths and keys |
 //! | `session` | what a client has made, and how it shares the output |
-//! | `operations`, `delivery_operations`, `files_operations` | the requests |
+//! | `operations`, `delivery_operations`, `files_operations`, `certificates` | the requests |
 //! | `entries` | statistics as the client gets them |
 //! | `program` | the loop |
 
@@ -23,6 +23,7 @@
 mod answers;
 mod arguments;
 mod bodies;
+mod certificates;
 mod channel;
 mod contexts;
 mod credit;

@@ -8,6 +8,7 @@ use pinnace_engine::{Context, Error, KeyPair, OPTIONS, OptionKind, OptionSpec, S
 use pinnace_interface::{Unset, errno};
 use rustix::io::Errno;
 
+use crate::certificates;
 use crate::channel::{Channel, WINDOW};
 use crate::delivery_operations;
 use crate::entries::Entries;
@@ -83,6 +84,9 @@ pub fn handle(
         return send(session, id, arguments);
     }
     let outcome = match operation {
+        certificates::LOAD | certificates::SAVE => {
+            certificates::handle(id, operation, arguments, session.desk()).map(|()| None)
+        }
         DELIVERY_FIRST..FILES_FIRST => delivery_operations::handle(session, id, operation, arguments),
         FILES_FIRST..FILES_END => files_operations::handle(session, id, operation, arguments),
         _ => {

@@ -1,5 +1,6 @@
 //! The program, through its pipes.
 
+mod certificates;
 mod client;
 mod credit;
 mod delivery;
