@@ -5,7 +5,7 @@
 
 -export([server/1, client/2, transfer/1, events/1, endpoints/1, event/1, entry/1, report/1]).
 
--import(pinnace_options, [pair/2, part/1, option/1, text/1]).
+-import(pinnace_options, [pair/2, part/1, option/1, text/1, file/1]).
 
 -include("pinnace_files.hrl").
 
@@ -21,21 +21,23 @@ server(Options) ->
 server_option({endpoints, Endpoints}) -> [pair(<<"bind">>, text(Endpoint)) || Endpoint <- Endpoints];
 server_option({folders, Folders}) -> [folder(Folder) || Folder <- Folders];
 server_option({key, Secret}) -> pair(<<"curve">>, key(Secret));
-server_option({cert, File}) -> pair(<<"cert">>, path(File));
-server_option({users, Users}) -> [user(Name, By) || {Name, By} <- Users];
-server_option({grants, Grants}) ->
-    [pair(<<"grant">>, [part(User), part(Path), right(Right)]) || {User, Path, Right} <- Grants];
+server_option({cert, File}) -> pair(<<"cert">>, file(File));
+server_option({users, Users}) -> lists:map(fun user/1, Users);
+server_option({grants, Grants}) -> lists:map(fun grant/1, Grants);
 server_option(Option) -> option(Option).
 
 folder({Alias, Path}) -> folder(Alias, Path, 0);
 folder({Alias, Path, writable}) -> folder(Alias, Path, 1).
 
 folder(Alias, Path, Writable) ->
-    pair(<<"folder">>, [part(Alias), pinnace_wire:bytes(path(Path)), Writable]).
+    pair(<<"folder">>, [part(Alias), pinnace_wire:bytes(file(Path)), Writable]).
 
-user(Name, {key, Key}) -> pair(<<"user">>, [part(Name), key(Key)]);
-user(Name, {cert, File}) -> pair(<<"user_file">>, [part(Name), pinnace_wire:bytes(path(File))]);
-user(Name, {password, Password}) -> pair(<<"password">>, [part(Name), part(Password)]).
+user({Name, {key, Key}}) -> pair(<<"user">>, [part(Name), key(Key)]);
+user({Name, {cert, File}}) -> pair(<<"user_file">>, [part(Name), pinnace_wire:bytes(file(File))]);
+user({Name, {password, Password}}) -> pair(<<"password">>, [part(Name), part(Password)]).
+
+grant({User, Path, Right}) ->
+    pair(<<"grant">>, [part(User), part(Path), right(Right)]).
 
 right(read) -> 0;
 right(write) -> 1.
@@ -47,7 +49,7 @@ client(Endpoint, Options) ->
 
 client_option({key, {Secret, Server}}) -> pair(<<"curve">>, [key(Secret), key(Server)]);
 client_option({cert, {File, Server}}) ->
-    pair(<<"cert">>, [pinnace_wire:bytes(path(File)), pinnace_wire:bytes(path(Server))]);
+    pair(<<"cert">>, [pinnace_wire:bytes(file(File)), pinnace_wire:bytes(file(Server))]);
 client_option({password, {User, Password}}) -> pair(<<"password">>, [part(User), part(Password)]);
 client_option(Option) -> option(Option).
 
@@ -60,7 +62,7 @@ transfer({{list, Path}, Rules}) when Rules =:= #{} -> {?LIST, part(Path)};
 transfer({{discard, Path}, Rules}) when Rules =:= #{} -> {?DISCARD, part(Path)}.
 
 here(Path) ->
-    pinnace_wire:bytes(path(Path)).
+    pinnace_wire:bytes(file(Path)).
 
 rules(Rules) ->
     [rule(Rule) || Rule <- maps:to_list(Rules)].
@@ -87,15 +89,6 @@ key(<<_:32/binary>> = Key) ->
 key(Text) ->
     {ok, <<Key:32/binary>>} = pinnace_z85:decode(iolist_to_binary(Text)),
     Key.
-
-%% A path from the root on: the program may have been started in another directory. A slash at its end has a meaning.
-path(Path) ->
-    Name = pinnace_options:file(Path),
-    Absolute = filename:absname(Name),
-    case binary:longest_common_suffix([Name, <<"/">>]) of
-        1 when Absolute =/= <<"/">> -> <<Absolute/binary, $/>>;
-        _ -> Absolute
-    end.
 
 %% The endpoints of a server.
 -spec endpoints(binary()) -> [binary()].

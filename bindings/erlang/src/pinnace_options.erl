@@ -34,11 +34,20 @@ text(Text) ->
         _ -> error(badarg)
     end.
 
-%% The name of a file as the system has it.
+%% A path from the root on, as the system has it: the program may have been started in another directory. A slash at its
+%% end has a meaning.
 -spec file(file:name_all()) -> binary().
-file(Name) when is_binary(Name) ->
-    Name;
 file(Name) ->
+    Octets = octets(Name),
+    Absolute = octets(filename:absname(Octets)),
+    case binary:longest_common_suffix([Octets, <<"/">>]) of
+        1 when Absolute =/= <<"/">> -> <<Absolute/binary, $/>>;
+        _ -> Absolute
+    end.
+
+octets(Name) when is_binary(Name) ->
+    Name;
+octets(Name) ->
     case unicode:characters_to_binary(filename:flatten(Name), unicode, file:native_name_encoding()) of
         Binary when is_binary(Binary) -> Binary;
         _ -> error(badarg)

@@ -27,6 +27,8 @@
 -define(MONITOR, 20).
 -define(STATISTICS, 21).
 -define(KEY_PAIR, 30).
+-define(LOAD_CERT, 31).
+-define(SAVE_CERT, 32).
 -define(SEND, 40).
 -define(START, 50).
 -define(DELIVER, 51).

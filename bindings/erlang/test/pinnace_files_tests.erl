@@ -268,8 +268,10 @@ options_are_checked(Made) ->
 
 wrong_options(#{to := To, client := Client, place := Place}) ->
     ?assertMatch({error, {einval, <<"unknown option", _/binary>>}}, pinnace_files:start_server(#{nonsense => 1})),
-    ?assertEqual({error, einval}, pinnace_files:start_server(#{folders => [nonsense]})),
-    ?assertEqual({error, einval}, pinnace_files:start_server(#{key => "short"})),
+    [?assertEqual({error, einval}, pinnace_files:start_server(Wrong))
+     || Wrong <- [#{folders => [nonsense]}, #{key => "short"}, #{endpoints => [tcp]}, #{users => ["alice"]},
+                  #{users => [{"alice", "word"}]}, #{grants => [{"alice", "/data"}]},
+                  #{grants => [{"alice", "/data", all}]}]],
     {error, {enoent, Text}} = pinnace_files:start_server(#{folders => [{"/x", below(Place, "none")}]}),
     ?assertEqual(unicode:characters_to_list(Text), pinnace:format_error({enoent, Text})),
     ?assertMatch({error, {enoent, _}}, pinnace_files:start_server(#{cert => below(Place, "none")})),
