@@ -22,6 +22,7 @@ crash_test_() ->
     {foreach, fun start/0, fun stop/1, [fun(Made) -> {timeout, 120, {Name, fun() -> Test(Made) end}} end
      || {Name, Test} <- [{"get", fun a_get_goes_on_in_the_next_program/1},
                          {"put", fun a_put_goes_on_in_the_next_program/1},
+                         {"pinnace_port", fun a_get_goes_on_after_the_process_of_the_port/1},
                          {"follow", fun a_followed_folder_goes_on_in_the_next_program/1},
                          {"list", fun names_come_once_after_a_crash/1},
                          {"application", fun transfers_end_with_the_application/1}]]}.
@@ -342,23 +343,29 @@ quietly(Do) ->
 
 a_get_goes_on_in_the_next_program(#{from := From, to := To} = Made) ->
     Digest = large(From, "a"),
-    goes_on(Made, {get, "/data/a", below(To, "b")}),
+    goes_on(Made, {get, "/data/a", below(To, "b")}, fun kill/0),
+    ?assertEqual(Digest, digest(To, "b")).
+
+%% The program ends with the process that has started it, and may still be there when the next one is started.
+a_get_goes_on_after_the_process_of_the_port(#{from := From, to := To} = Made) ->
+    Digest = large(From, "a"),
+    goes_on(Made, {get, "/data/a", below(To, "b")}, fun() -> exit(whereis(pinnace_port), kill) end),
     ?assertEqual(Digest, digest(To, "b")).
 
 a_put_goes_on_in_the_next_program(#{from := From, to := To} = Made) ->
     Digest = large(To, "a"),
-    goes_on(Made, {put, below(To, "a"), "/data/b"}),
+    goes_on(Made, {put, below(To, "a"), "/data/b"}, fun kill/0),
     ?assertEqual(Digest, digest(From, "b")).
 
 %% The server is in the program that is killed, too: it gets its port again.
-goes_on(#{server := Server, endpoint := Endpoint} = Made, What) ->
+goes_on(#{server := Server, endpoint := Endpoint} = Made, What, Kill) ->
     Slow = slow(Made, 60000000),
     quietly(fun() ->
         {ok, Transfer} = pinnace_files:transfer(Slow, What, #{progress => self(), events => [progress]}),
         progressed(Transfer, 20 * ?MIB),
-        kill(),
+        Kill(),
         progressed(Transfer, 10 * ?MIB),
-        kill(),
+        Kill(),
         ?assertMatch({ok, #{files := 1, failed := 0}}, pinnace_files:wait(Transfer, 60000)),
         ?assertEqual({ok, [Endpoint]}, pinnace_files:endpoints(Server)),
         %% 100 MiB and what was under way, and not all of it for each program.
