@@ -5,7 +5,7 @@
 -behaviour(gen_server).
 
 -export([channel/2, endpoints/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2, format_status/1]).
 
 -include("pinnace_files.hrl").
 
@@ -146,3 +146,13 @@ terminate(_Reason, #state{port = down}) ->
 terminate(_Reason, #state{id = Id, port = Port, what = What}) ->
     _ = pinnace_relays:request(Port, operation(close, What), <<Id:32>>),
     ok.
+
+%% Logs do not get keys and passwords.
+-spec format_status(gen_server:format_status()) -> gen_server:format_status().
+format_status(#{state := #state{what = What} = State} = Status) ->
+    Status#{state := State#state{what = without_options(What)}};
+format_status(Status) ->
+    Status.
+
+without_options({server, _Options}) -> {server, #{}};
+without_options({client, Endpoint, _Options}) -> {client, Endpoint, #{}}.

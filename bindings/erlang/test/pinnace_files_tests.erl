@@ -250,6 +250,9 @@ users_have_keys_passwords_and_rights(#{from := From, to := To}) ->
     {ok, [Place]} = pinnace_files:endpoints(Second),
     {ok, Bob} = pinnace_files:start_client(Place, #{password => {"bob", "word"}}),
     ?assertMatch({ok, #{files := 1}}, pinnace_files:discard(Bob, "/data/a")),
+    %% A log has no secrets.
+    Shown = [io_lib:format("~p", [sys:get_status(Process)]) || Process <- [Bob, Second]],
+    ?assertEqual(nomatch, string:find(Shown, "\"word\"")),
     [ok = pinnace_files:stop(Process) || Process <- [Client, Other, Bob, Server, Second]].
 
 failures_are_told(#{to := To, client := Client}) ->
