@@ -450,6 +450,8 @@ impl Session {
         let Some(deadline) = Instant::now().checked_add(linger) else { return };
         let _ = self.poller.remove(PollTarget::Fd(self.input));
         let left = || deadline.saturating_duration_since(Instant::now());
+        // Nothing is delivered any more.
+        self.held.clear();
         let files = std::mem::take(&mut self.files).end();
         // Messages of guaranteed delivery are on the disk. What was delivered and not settled comes again.
         let clients: Vec<Arc<Client>> = self.deliveries.drain().map(|(_, channel)| channel.client).collect();
