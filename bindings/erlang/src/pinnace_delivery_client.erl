@@ -21,8 +21,6 @@
 %% How long the name and the store of a client that has just ended may be in use, and how often they are tried.
 -define(START_AGAIN_MS, 5000).
 -define(START_STEP_MS, 50).
-%% How long a program may take to be started again.
--define(PROGRAM_MS, 10000).
 
 %% What the program's verdicts are called in its protocol.
 -define(ACK, 0).
@@ -118,7 +116,10 @@ first(Port, Deadline, State) ->
         {ok, _Endpoint} ->
             {ok, started(Port, State)};
         {error, port_crashed} ->
-            next_program(Deadline, State);
+            case pinnace_relays:next_program() of
+                {ok, Next} -> first(Next, Deadline, State);
+                {error, Reason} -> {stop, Reason}
+            end;
         {error, Reason} ->
             case is_in_use(Reason) andalso soon(0) < Deadline of
                 true ->
@@ -127,14 +128,6 @@ first(Port, Deadline, State) ->
                 false ->
                     {stop, Reason}
             end
-    end.
-
-next_program(Deadline, State) ->
-    receive
-        {pinnace_port, down} -> next_program(Deadline, State);
-        {pinnace_port, Port} -> first(Port, Deadline, State)
-    after ?PROGRAM_MS ->
-        {stop, port_crashed}
     end.
 
 %% The client of the name may be one that has just ended.

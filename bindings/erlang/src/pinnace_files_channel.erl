@@ -12,8 +12,6 @@
 %% How long a server tries to bind to the ports that the program before may still have.
 -define(BIND_AGAIN_MS, 5000).
 -define(BIND_STEP_MS, 20).
-%% How long a start waits for another program, if the one that it has asked dies.
--define(PROGRAM_MS, 10000).
 
 -type what() :: {server, pinnace_files:server_options()}
               | {client, unicode:chardata(), pinnace_files:client_options()}.
@@ -66,10 +64,9 @@ arguments(Id, {client, Endpoint, Options}) ->
 first(Port, State) ->
     case make(Port, State) of
         {error, port_crashed} ->
-            receive
-                {pinnace_port, Next} when is_port(Next) -> first(Next, State)
-            after ?PROGRAM_MS ->
-                {stop, port_crashed}
+            case pinnace_relays:next_program() of
+                {ok, Next} -> first(Next, State);
+                {error, Reason} -> {stop, Reason}
             end;
         {error, Reason} -> {stop, Reason};
         Made -> {ok, Made}

@@ -7,11 +7,14 @@
 -module(pinnace_relays).
 
 %% For such a process.
--export([open/1, is_up/1, find/1, request/3]).
+-export([open/1, is_up/1, next_program/0, find/1, request/3]).
 %% For `pinnace_port'.
 -export([load/1, add/4, down/2, packet/3, tell/2]).
 
 -include("pinnace_port.hrl").
+
+%% How long a program may take to be started again.
+-define(PROGRAM_MS, 10000).
 
 -type relays() :: #{Id :: pos_integer() => Owner :: pid()}.
 %% The request that ends the channel when its process has died: an operation, and what follows the channel.
@@ -22,6 +25,16 @@
 -spec open(last()) -> {ok, pos_integer(), port()} | {error, pinnace:reason()}.
 open(Last) ->
     pinnace_port:call({relay, Last}).
+
+%% Waits for another program, after a request has failed because one has died.
+-spec next_program() -> {ok, port()} | {error, port_crashed}.
+next_program() ->
+    receive
+        {pinnace_port, down} -> next_program();
+        {pinnace_port, Port} -> {ok, Port}
+    after ?PROGRAM_MS ->
+        {error, port_crashed}
+    end.
 
 %% The calling process has made its channel in the program behind `Port'. `down': it makes it again.
 -spec is_up(port() | down) -> ok.

@@ -12,7 +12,7 @@ all_test_() ->
         fun kept_for_the_first/1, fun topics/1, fun callbacks/1, fun prefetch/1, fun large/1, fun dead_letter/1,
         fun program_dies/1, fun program_dies_while_sending/1, fun settled_for_another_program/1, fun process_dies/1,
         fun stopped_in_time/1, fun retry_is_stored_once/1, fun timeouts/1, fun wrong_use/1, fun names/1,
-        fun supervised/1, fun together/1, fun together_by_another/1, fun about/1, fun port_process_dies/1,
+        fun supervised/1, fun together/1, fun together_by_another/1, fun about/1, fun port_process_dies/1, fun program_dies_at_the_start/1,
         fun statistics/1])}.
 
 place() ->
@@ -445,3 +445,15 @@ about(Place) ->
     ?assertEqual({ok, []}, pinnace_delivery:pending_by_receiver(Receiver)),
     ok = pinnace_delivery:settle(Message, ack),
     {ok, #{in_hand := 0}} = pinnace_delivery:about(Receiver).
+
+%% The program is killed while a client is started in it: the next one has it.
+program_dies_at_the_start(Place) ->
+    {ok, Socket} = pinnace:socket(pair),
+    [begin
+        {ok, #{os_pid := OsPid}} = pinnace:info(Socket),
+        {ok, Client} = waiting:while_the_program_dies(OsPid, fun() ->
+            pinnace_delivery:start_link(options(Place, "shop"))
+        end),
+        ?assertEqual({ok, 0}, pinnace_delivery:pending(Client)),
+        ok = pinnace_delivery:stop(Client)
+    end || _ <- [1, 2]].

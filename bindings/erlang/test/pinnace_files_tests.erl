@@ -24,6 +24,7 @@ crash_test_() ->
                          {"put", fun a_put_goes_on_in_the_next_program/1},
                          {"pinnace_port", fun a_get_goes_on_after_the_process_of_the_port/1},
                          {"follow", fun a_followed_folder_goes_on_in_the_next_program/1},
+                         {"start", fun a_server_starts_while_the_program_dies/1},
                          {"list", fun names_come_once_after_a_crash/1},
                          {"application", fun transfers_end_with_the_application/1}]]}.
 
@@ -44,7 +45,8 @@ start() ->
 stop(#{place := Place, server := Server, client := Client}) ->
     [is_process_alive(Process) andalso pinnace_files:stop(Process) || Process <- [Client, Server]],
     _ = application:stop(pinnace),
-    ok = file:del_dir_r(Place).
+    %% The program may still write.
+    until(fun() -> ok =:= file:del_dir_r(Place) end).
 
 below(Folder, Name) -> filename:join(Folder, Name).
 
@@ -418,3 +420,18 @@ transfers_end_with_the_application(#{from := From, to := To} = Made) ->
         ?assertEqual({error, not_started}, pinnace_files:start_client("tcp://127.0.0.1:1")),
         {ok, _} = application:ensure_all_started(pinnace)
     end).
+
+%% The next program has the server, and the one after that.
+a_server_starts_while_the_program_dies(#{from := From}) ->
+    {ok, Socket} = pinnace:socket(pair),
+    Servers = [begin
+        {ok, #{os_pid := OsPid}} = pinnace:info(Socket),
+        {ok, Server} = waiting:while_the_program_dies(OsPid, fun() ->
+            pinnace_files:start_server(#{endpoints => ["tcp://127.0.0.1:*"], folders => [{"/data", From}]})
+        end),
+        Server
+    end || _ <- [1, 2]],
+    [begin
+        ?assertEqual({ok, 0}, pinnace_files:sent(Server)),
+        ok = pinnace_files:stop(Server)
+    end || Server <- Servers].

@@ -3,7 +3,7 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
--export([until/1, result/1, next/0, nothing/0, each/1]).
+-export([until/1, result/1, next/0, nothing/0, each/1, while_the_program_dies/2]).
 
 -include("waiting_times.hrl").
 
@@ -49,3 +49,17 @@ each(Tests) ->
 name(Test) ->
     {name, Name} = erlang:fun_info(Test, name),
     atom_to_list(Name).
+
+%% Calls something that gets a channel, in a program that dies before it is asked for anything.
+while_the_program_dies(OsPid, Call) ->
+    Port = whereis(pinnace_port),
+    ok = sys:suspend(Port),
+    Waits = fun(Least) -> until(fun() -> element(2, process_info(Port, message_queue_len)) >= Least end) end,
+    spawn_link(fun() ->
+        ok = Waits(1),
+        {message_queue_len, Before} = process_info(Port, message_queue_len),
+        "" = os:cmd("kill -KILL " ++ integer_to_list(OsPid)),
+        ok = Waits(Before + 1),
+        ok = sys:resume(Port)
+    end),
+    Call().
