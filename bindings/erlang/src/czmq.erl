@@ -356,7 +356,7 @@ zcert_public_txt(Cert) ->
 -spec zcert_save_public(cert(), file:name_all()) -> ok | failed().
 zcert_save_public(Cert, File) ->
     with_cert(Cert, fun({Public, _Secret}) ->
-        value(czmq_zcert:save(File, Public), invalid_cert, save_public_failed)
+        value(pinnace_cert:save_public(#{public => Public}, File), invalid_cert, save_public_failed)
     end).
 
 -spec zcert_destroy(cert()) -> ok | failed().

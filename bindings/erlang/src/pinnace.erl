@@ -147,8 +147,10 @@ send(?HANDLE(Id, Registry), Frames, Options) when ?IS_LOCAL(Registry) ->
         [] -> pass(Id, Encoded, Octets, 1, wait);
         [nowait] -> pass(Id, Encoded, Octets, 1, nowait);
         [confirm] ->
-            ok = sync_of(Id),
-            done(pinnace_port:request(?SEND, [<<Id:32>> | Encoded]))
+            case pinnace_wire:fits_request([<<Id:32>> | Encoded]) of
+                true -> pass(Id, Encoded, Octets, 1, confirm);
+                false -> {error, emsgsize}
+            end
     end;
 send(?HANDLE(_, _), _Frames, _Options) ->
     {error, remote_node}.
@@ -177,7 +179,7 @@ send_batches(Id, [{Encoded, Octets, Count} | Batches]) ->
 %% messages to the process that gathers.
 pass(Id, Encoded, Octets, Count, How) ->
     case found(Id) of
-        [{_, Port, Room, Queue}] ->
+        [{_, Port, Room, Queue}] when is_port(Port) ->
             case atomics:sub_get(Room, ?ROOM, Octets) > -Octets of
                 true when How =:= direct ->
                     command(Id, Encoded, Octets, Count, How, Port, Room);
@@ -187,6 +189,8 @@ pass(Id, Encoded, Octets, Count, How) ->
                     ok = atomics:add(Room, ?ROOM, Octets),
                     wait(room, Id, Encoded, Octets, Count, How, Room)
             end;
+        [{_, {unanswered, _}, _, _}] ->
+            pinnace_port:call({drop_answer, Id, How =:= direct});
         [] ->
             {error, closed};
         not_started ->
@@ -201,7 +205,7 @@ found(Id) ->
 choose(Id, Encoded, Octets, Count, How, Port, Room, Queue) ->
     Now = erlang:monotonic_time(microsecond),
     Last = atomics:exchange(Queue, ?LAST, Now),
-    case Now - Last < ?SOON_US andalso Octets < ?MUCH of
+    case Now - Last < ?SOON_US andalso Octets < ?MUCH andalso How =/= confirm of
         true ->
             pinnace_sender:pass(Id, Room, Queue, Encoded, {Octets, Count});
         false ->
@@ -222,6 +226,12 @@ sync_of(Id) ->
         _ -> ok
     end.
 
+command(Id, Encoded, _Octets, Count, confirm, _Port, Room) ->
+    ok = atomics:add(Room, ?CONFIRMING, Count),
+    ok = atomics:add(Room, ?SENT, Count),
+    Outcome = done(pinnace_port:request(?SEND, [<<Id:32>> | Encoded])),
+    ok = atomics:sub(Room, ?CONFIRMING, Count),
+    Outcome;
 command(Id, Encoded, Octets, Count, How, Port, Room) ->
     Sent = case pinnace_wire:fits(Octets) of
         true -> packet(Id, Encoded, Count, Port, Room);

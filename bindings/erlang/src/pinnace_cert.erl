@@ -1,5 +1,5 @@
-%% @doc Keys of CURVE in files, in the form of CZMQ's certificates: `NAME' has the public key, and may be given to others;
-%% `NAME_secret' has both, and only its owner can read it.
+%% @doc Keys of CURVE in files, in the form of CZMQ's certificates: `NAME' has the public key, and may be given to
+%% others; `NAME_secret' has both, and only its owner can read it.
 -module(pinnace_cert).
 
 -export([new/0, options/1]).

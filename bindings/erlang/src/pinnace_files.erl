@@ -26,8 +26,8 @@
 -type text() :: unicode:chardata().
 %% Of CURVE: 32 octets, or 40 characters of Z85.
 -type key() :: iodata().
-%% `endpoints': where it listens. `folders': which folders it serves, by virtual paths such as `/data'; clients may upload
-%% to one that is `writable'. `key', or `cert', a file: the server's secret key. `users': only these are admitted.
+%% `endpoints': where it listens. `folders': which folders it serves, by virtual paths such as `/data'; clients may
+%% upload to one that is `writable'. `key', or `cert', a file: the server's secret key. `users': only these are admitted.
 %% `grants': what users may do, or `*', which is anybody. All others are those of the C interface in
 %% docs/reference/files.md, such as `domain' and `quiet_ms'.
 -type server_options() :: #{endpoints => [text()], folders => [{text(), path()} | {text(), path(), writable}],
@@ -46,8 +46,8 @@
                               timeout => timeout(), filter => [{exclude | include, text()}], atom() => term()}.
 -type value() :: integer() | boolean() | atom() | text().
 -type path() :: file:name_all().
-%% A virtual path of the server is a text, and one of this host is as those of `file'. As for rsync(1), a slash at the end of
-%% the source means the folder's content.
+%% A virtual path of the server is a text, and one of this host is as those of `file'. As for rsync(1), a slash at the
+%% end of the source means the folder's content.
 -type what() :: {get, Path :: text(), To :: path()} | {put, From :: path(), Path :: text()}
               | {follow, Path :: text(), To :: path()} | {list, Path :: text()} | {discard, Path :: text()}.
 -type kind() :: listed | begun | progress | finished | removed | moved | planned | current | failed | linked | lost.
@@ -191,8 +191,8 @@ pid({local, Name}) -> whereis(Name);
 pid({global, Name}) -> global:whereis_name(Name);
 pid({via, Module, Name}) -> Module:whereis_name(Name).
 
-%% @doc Begins a transfer of the calling process, which gets `{pinnace_files, Transfer, {ended, Result}}' at its end. It is
-%% the only way to follow a folder: that goes on until it is cancelled. The transfer ends with the calling process.
+%% @doc Begins a transfer of the calling process, which gets `{pinnace_files, Transfer, {ended, Result}}' at its end. It
+%% is the only way to follow a folder: that goes on until it is cancelled. The transfer ends with the calling process.
 -spec transfer(client(), what()) -> {ok, transfer()} | {error, pinnace:reason()}.
 transfer(Client, What) ->
     transfer(Client, What, #{}).

@@ -1,6 +1,6 @@
 %% @private
-%% The process of a server or of a client of file transfer: it has a channel, and makes it again in the next program when
-%% one dies. A server binds then to the endpoints that it had.
+%% The process of a server or of a client of file transfer: it has a channel, and makes it again in the next program
+%% when one dies. A server binds then to the endpoints that it had.
 -module(pinnace_files_channel).
 -behaviour(gen_server).
 

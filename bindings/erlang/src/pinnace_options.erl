@@ -1,6 +1,6 @@
 %% @private
-%% Options by name as text, as operations of the program take them. Functions fail with `badarg' if a value is of a wrong
-%% type.
+%% Options by name as text, as operations of the program take them. Functions fail with `badarg' if a value is of a
+%% wrong type.
 -module(pinnace_options).
 
 -export([pair/2, part/1, option/1, text/1, file/1]).

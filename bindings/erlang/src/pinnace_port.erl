@@ -84,6 +84,8 @@ handle_call({recv, Id, Timeout}, From, State) ->
     with_sock(Id, State, fun(Sock) -> replied(pinnace_sock:recv(From, Timeout, Sock), State) end);
 handle_call({wait, What, Id, Room}, From, State) ->
     with_sock(Id, State, fun(Sock) -> replied(pinnace_sock:wait(What, Room, From, Sock), State) end);
+handle_call({drop_answer, Id, Tell}, _From, State) ->
+    with_sock(Id, State, fun(Sock) -> {reply, pinnace_sock:drop_answer(Tell, Sock), State} end);
 handle_call({socket, Context, Type, Owner}, From, State) ->
     Id = new_channel(),
     true = ets:insert(?SPECS, {Id, Context, Type, Owner, []}),
@@ -357,12 +359,12 @@ answer({again, _Id, _Step, _Deadline}, _Reply, State) ->
 %% A socket was made, for the first time or again.
 made(Id, Values, #state{program = {Port, _}, socks = Socks, owners = Owners} = State) ->
     [{_, Context, Type, Owner, _}] = ets:lookup(?SPECS, Id),
-    {Window, EventsOf} = window(Values, Type, Context),
+    {Window, Is} = window(Values, Type, Context),
     case Socks of
         #{Id := Sock} ->
             State#state{socks = Socks#{Id := pinnace_sock:renew(Port, Window, Sock)}};
         #{} ->
-            New = pinnace_sock:credit(pinnace_sock:new(Id, Port, Owner, EventsOf, Window)),
+            New = pinnace_sock:credit(pinnace_sock:new(Id, Port, Owner, Is, Window)),
             Sock = pinnace_sock:set_modes(modes(Id, Type), New),
             State#state{socks = Socks#{Id => Sock}, owners = Owners#{Sock#sock.monitor => Id}}
     end.
@@ -375,9 +377,9 @@ modes(Id, Type) ->
         {[], _} -> []
     end.
 
-%% The room of a new channel, and the socket of which it has the events.
-window(<<>>, {monitor, _}, Of) -> {0, Of};
-window(<<Room:32>>, Type, _Context) when is_atom(Type) -> {Room, none}.
+%% The room of a new channel, and what it is.
+window(<<>>, {monitor, _}, Of) -> {0, {events_of, Of}};
+window(<<Room:32>>, Type, _Context) when is_atom(Type) -> {Room, Type}.
 
 %% Keeps what is needed to make the socket again. An endpoint is kept as it was resolved.
 note_step(Id, Step, Value) ->

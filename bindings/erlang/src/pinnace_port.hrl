@@ -59,14 +59,19 @@
 -define(ZAP_ENDPOINT, "inproc://zeromq.zap.01").
 
 %% The table of sockets, read by each send: {Id, Port, Room, Queue}. The last two are arrays of atomics, `Room' for as
-%% long as the program lives, and `Queue' for as long as the socket.
+%% long as the program lives, and `Queue' for as long as the socket. `{unanswered, Port}' in place of the port: the next
+%% message of this REP answers a request of a program that has died.
 -define(SOCKETS, pinnace_sockets).
-%% In `Room': the octets that may be sent, and the messages that were passed to the program.
+%% In `Room': the octets that may be sent, the messages that were passed to the program, and those of them whose senders
+%% wait for what becomes of them.
 -define(ROOM, 1).
 -define(SENT, 2).
-%% In `Queue': what was handed to the process that gathers, and when something was sent last, in microseconds.
+-define(CONFIRMING, 3).
+%% In `Queue': what was handed to the process that gathers, when something was sent last, in microseconds, and how many
+%% requests of this program callers or the owner have got, if the socket is a REP.
 -define(QUEUED, 1).
 -define(LAST, 2).
+-define(ASKED, 3).
 
 %% The options that the port's process has, as they were when it ended: {Id, [{Name, Value}]}.
 -define(MODES, pinnace_modes).

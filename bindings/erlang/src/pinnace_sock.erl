@@ -5,7 +5,7 @@
 -export([new/5, renew/3, credit/1]).
 -export([delivered/2, part/3, recv/3, give_up/2, resume/1, set/2, get/2, info/1]).
 -export([modes/1, set_modes/2]).
--export([wait/4, room/3, unconfirmed/1, close/2]).
+-export([wait/4, room/3, unconfirmed/1, drop_answer/2, close/2]).
 
 -include("pinnace_port.hrl").
 -include("pinnace_sock.hrl").
@@ -22,27 +22,53 @@
 %% How long until a full mailbox is looked at again.
 -define(HELD_MS, 1).
 
--spec new(pos_integer(), port(), pid(), none | pos_integer(), non_neg_integer()) -> sock().
-new(Id, Port, Owner, EventsOf, Window) ->
-    Out = atomics:new(2, []),
-    Handle = pinnace_registry:handle(Id),
-    #sock{id = Id, handle = Handle, port = Port, owner = Owner, monitor = monitor(process, Owner),
-          events_of = EventsOf, out = Out,
-          room = new_room(Id, Port, Out, Window)}.
+-spec new(pos_integer(), port(), pid(), pinnace:type() | {events_of, pos_integer()}, non_neg_integer()) -> sock().
+new(Id, Port, Owner, Type, Window) ->
+    EventsOf = case Type of {events_of, Of} -> Of; _ -> none end,
+    Is = #sock{id = Id, handle = pinnace_registry:handle(Id), port = Port, is_rep = Type =:= rep, owner = Owner,
+               monitor = monitor(process, Owner), events_of = EventsOf, room = atomics:new(3, []),
+               out = atomics:new(3, [])},
+    %% Nothing was sent just now.
+    ok = atomics:put(Is#sock.out, ?LAST, erlang:monotonic_time(microsecond) - 1000000),
+    %% It is there if another process had the socket before.
+    Unanswered = case ets:lookup(?SOCKETS, Id) of
+        [{_, _, Room, Out}] -> is_unanswered(Is#sock{room = Room, out = Out});
+        [] -> false
+    end,
+    enter(Unanswered, Window, Is).
 
-new_room(Id, Port, Out, Window) ->
-    Room = atomics:new(2, []),
+%% Whether a REP has a request of its program that was not answered.
+is_unanswered(#sock{is_rep = IsRep, room = Room, out = Out}) ->
+    IsRep andalso atomics:get(Out, ?ASKED) > atomics:get(Room, ?SENT).
+
+enter(IsUnanswered, Window, #sock{id = Id, port = Port, room = Room, out = Out} = Sock) ->
     ok = atomics:put(Room, ?ROOM, Window),
-    true = ets:insert(?SOCKETS, {Id, Port, Room, Out}),
-    Room.
+    ok = atomics:put(Out, ?ASKED, 0),
+    Place = case IsUnanswered of true -> {unanswered, Port}; false -> Port end,
+    true = ets:insert(?SOCKETS, {Id, Place, Room, Out}),
+    Sock.
 
-%% The socket was made again by another program. What it has delivered stays.
+%% The socket was made again by another program. What it has delivered stays, except requests: the program that knew
+%% where they came from has died. Callers that were about to answer one get an error.
 -spec renew(port(), non_neg_integer(), sock()) -> sock().
-renew(Port, Window, #sock{id = Id, out = Out, senders = Senders} = Sock) ->
-    Room = new_room(Id, Port, Out, Window),
-    Renewed = Sock#sock{port = Port, room = Room, taken = 0, senders = [], part = <<>>, used = 0},
-    reply_all(lists:reverse(Senders), ok),
-    credit(Renewed).
+renew(Port, Window, #sock{is_rep = IsRep, senders = Senders} = Sock) ->
+    Renewed = Sock#sock{port = Port, room = atomics:new(3, []), taken = 0, senders = [], part = <<>>, used = 0},
+    case IsRep of
+        true ->
+            reply_all(Senders, {error, port_crashed}),
+            credit(enter(Senders =:= [] andalso is_unanswered(Sock), Window, Renewed#sock{queue = queue:new()}));
+        false ->
+            Entered = enter(false, Window, Renewed),
+            reply_all(lists:reverse(Senders), ok),
+            credit(Entered)
+    end.
+
+%% The answer to a request of a program that has died is dropped. `Tell': its sender does not get the error.
+-spec drop_answer(boolean(), sock()) -> {error, port_crashed}.
+drop_answer(Tell, #sock{id = Id, port = Port, owner = Owner, handle = Handle}) ->
+    true = ets:update_element(?SOCKETS, Id, {2, Port}),
+    _ = Tell andalso (Owner ! {pinnace_unsent, Handle, 1, port_crashed}),
+    {error, port_crashed}.
 
 %% Grants the first messages.
 -spec credit(sock()) -> sock().
@@ -79,9 +105,14 @@ arrived(Messages, Octets, #sock{active = true, events_of = none, owner = Owner, 
         message ->
             tell_each(Owner, Handle, Messages)
     end,
+    ok = asked(length(Messages), Sock),
     used(Octets, Sock);
 arrived(Messages, _Octets, #sock{queue = Queue} = Sock) ->
     give(Sock#sock{queue = lists:foldl(fun queue:in/2, Queue, Messages)}).
+
+%% Callers or the owner have got messages.
+asked(_Count, #sock{is_rep = false}) -> ok;
+asked(Count, #sock{out = Out}) -> atomics:add(Out, ?ASKED, Count).
 
 tell_each(Owner, Socket, [Message | Messages]) ->
     Owner ! {pinnace, Socket, Message},
@@ -101,12 +132,14 @@ give(#sock{queue = Queue, receivers = Receivers, active = Active} = Sock) ->
                     case is_process_alive(Pid) of
                         true ->
                             gen_server:reply(From, {ok, Message}),
+                            ok = asked(1, Sock),
                             give(used(pinnace_wire:octets(Message), Sock#sock{queue = Left, receivers = Others}));
                         false ->
                             give(Sock#sock{receivers = Others})
                     end;
                 {empty, _} when Active =/= false ->
                     _ = tell(Message, Sock),
+                    ok = asked(1, Sock),
                     Next = count_down(Sock),
                     give(used(pinnace_wire:octets(Message), Sock#sock{queue = Left, active = Next}));
                 {empty, _} ->
@@ -164,6 +197,7 @@ recv(From, Timeout, #sock{id = Id, queue = Queue, receivers = Receivers, active 
         _ when Active =/= false ->
             {reply, {error, einval}, Sock};
         {{value, Message}, Left} ->
+            ok = asked(1, Sock),
             {reply, {ok, Message}, used(pinnace_wire:octets(Message), Sock#sock{queue = Left})};
         {empty, _} when Timeout =:= 0 ->
             {reply, {error, eagain}, Sock};
@@ -221,13 +255,17 @@ set_modes(Modes, Sock) ->
 info(#sock{owner = Owner, active = Active, queue = Queue, room = Room}) ->
     #{owner => Owner, active => Active, queued => queue:len(Queue), room => atomics:get(Room, ?ROOM)}.
 
-%% Lets a sender wait until there is room in `Room', or until another program has made the socket again.
--spec wait(room | program, atomics:atomics_ref(), gen_server:from(), sock()) -> {reply, ok, sock()} | {wait, sock()}.
+%% Lets a sender wait until there is room in `Room', or until another program has made the socket again. An answer is
+%% not sent to another program than that of its request.
+-spec wait(room | program, atomics:atomics_ref(), gen_server:from(), sock()) ->
+    {reply, ok | {error, port_crashed}, sock()} | {wait, sock()}.
 wait(What, Room, From, #sock{room = Room, senders = Senders} = Sock) ->
     case What =:= room andalso atomics:get(Room, ?ROOM) > 0 of
         true -> {reply, ok, Sock};
         false -> {wait, Sock#sock{senders = [From | Senders]}}
     end;
+wait(_What, _Room, _From, #sock{is_rep = true} = Sock) ->
+    {reply, drop_answer(false, Sock), Sock};
 wait(_What, _Room, _From, Sock) ->
     {reply, ok, Sock}.
 
@@ -238,10 +276,10 @@ room(Messages, Octets, #sock{room = Room, taken = Taken, senders = Senders} = So
     reply_all(lists:reverse(Senders), ok),
     Sock#sock{taken = Taken + Messages, senders = []}.
 
-%% How many messages were sent that the program has not taken.
+%% How many messages were sent that the program has not taken, and whose senders will not get an error.
 -spec unconfirmed(sock()) -> non_neg_integer().
 unconfirmed(#sock{room = Room, taken = Taken}) ->
-    max(atomics:get(Room, ?SENT) - Taken, 0).
+    max(atomics:get(Room, ?SENT) - Taken - atomics:get(Room, ?CONFIRMING), 0).
 
 %% Nobody waits any more.
 -spec close(term(), sock()) -> ok.

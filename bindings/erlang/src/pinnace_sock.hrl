@@ -3,6 +3,7 @@
     %% The socket for its users.
     handle :: {pinnace_socket, pos_integer(), pid()},
     port :: port(),
+    is_rep = false :: boolean(),
     owner :: pid(),
     monitor :: reference(),
     %% What is delivered: messages, or the events of this socket.

@@ -6,7 +6,7 @@
 
 all_test_() ->
     {foreach, fun start/0, fun stop/1, each([
-        fun plain/1, fun curve/1, fun null/1, fun failing_handler/1, fun stays/1, fun calls/1, fun one_for_a_context/1,
+        fun plain/1, fun curve/1, fun null/1, fun failing_handler/1, fun stays/1, fun old_decision/1, fun calls/1, fun one_for_a_context/1,
         fun contexts_are_apart/1, fun options_of_contexts/1, fun many_sockets/1, fun context_is_made_again/1,
         fun closed_context_sends_what_waits/1, fun wrong_use/1])}.
 
@@ -113,6 +113,30 @@ stays(_) ->
     ?assertEqual({false, 400}, is_admitted(Server, Endpoint, [{plain_username, "bob"}, {plain_password, "x"}])),
     ?assertEqual(true, is_admitted(Server, Endpoint, [{plain_username, "ann"}, {plain_password, "x"}])),
     ?assert(is_process_alive(Handler)).
+
+%% A decision about a peer of a program that has died is none about a peer of the next one.
+old_decision(_) ->
+    Self = self(),
+    {ok, Handler} = pinnace_zap:start_link(zap_handler, fun
+        (#{user := <<"ann">>}) ->
+            Self ! {asked, ann},
+            receive decide -> admit end;
+        (_) ->
+            deny
+    end),
+    {Server, Endpoint} = server([{plain_server, true}]),
+    {ok, Ann} = pinnace:socket(push, [{linger, 0}, {plain_username, "ann"}, {plain_password, "x"}]),
+    ok = pinnace:connect(Ann, Endpoint),
+    ?assertEqual({asked, ann}, next()),
+    {ok, #{os_pid := OsPid}} = pinnace:info(Server),
+    ok = pinnace:disconnect(Ann, Endpoint),
+    "" = os:cmd("kill -KILL " ++ integer_to_list(OsPid)),
+    until(fun() -> {ok, #{os_pid := Next}} = pinnace:info(Server), Next =/= OsPid end),
+    _ = client(Endpoint, [{plain_username, "bob"}, {plain_password, "x"}]),
+    %% The question about him waits behind the decision about her.
+    until(fun() -> element(2, process_info(Handler, message_queue_len)) > 0 end),
+    Handler ! decide,
+    ?assertEqual({false, 400}, decided()).
 
 calls(_) ->
     {ok, Handler} = pinnace_zap:start_link(zap_handler, fun(_) -> admit end),
