@@ -266,7 +266,7 @@ code_is_loaded_under_load() ->
          || Module <- [pinnace, pinnace_port, pinnace_sock, pinnace_sender, pinnace_writer, pinnace_large,
                        pinnace_wire, pinnace_error]],
         until(fun() -> counters:get(Received, 1) > Before + 1000 end)
-     end || _ <- lists:seq(1, 10)],
+     end || _ <- lists:seq(1, case is_long() of true -> 20; false -> 3 end)],
     [begin unlink(Pid), exit(Pid, kill) end || Pid <- [Sender, Receiver]].
 
 in_order(Pull, Number, Received) ->

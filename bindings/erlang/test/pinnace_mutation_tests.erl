@@ -38,7 +38,7 @@ many_seeds() ->
         false -> 1;
         Text -> list_to_integer(Text)
     end,
-    Count = if IsLong -> 200; true -> 10 end,
+    Count = if IsLong -> 200; true -> 5 end,
     io:format(user, "mutated packets: MUTATION_FIRST=~b, ~b seeds~n", [First, Count]),
     [?assertMatch({Seed, {{port_crashed, _}, ?PROGRAMS}}, {Seed, one_seed(Seed)})
      || Seed <- lists:seq(First, First + Count - 1)].
