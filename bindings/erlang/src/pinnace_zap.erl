@@ -145,7 +145,9 @@ decided({deny, Text}) -> [<<"400">>, iolist_to_binary(Text), <<>>, <<>>].
 
 %% As in RFC 37: each name with its length in one octet, each value in four.
 metadata(Pairs) ->
-    << <<(property(iolist_to_binary(Name), iolist_to_binary(Value)))/binary>> || {Name, Value} <- Pairs >>.
+    iolist_to_binary(lists:map(fun({Name, Value}) ->
+        property(iolist_to_binary(Name), iolist_to_binary(Value))
+    end, Pairs)).
 
 property(Name, Value) when byte_size(Name) > 0, byte_size(Name) =< 255 ->
     <<(byte_size(Name)), Name/binary, (byte_size(Value)):32, Value/binary>>.

@@ -92,11 +92,12 @@ failing_handler(_) ->
         (#{user := <<"a">>}) -> error(planted);
         (#{user := <<"b">>}) -> nonsense;
         (#{user := <<"c">>}) -> {admit, "c", [{"", "a name without letters"}]};
+        (#{user := <<"e">>}) -> {admit, "e", [nonsense]};
         (_) -> admit
     end),
     {Server, Endpoint} = server([{plain_server, true}]),
     [?assertNotEqual(true, is_admitted(Server, Endpoint, [{plain_username, User}, {plain_password, "x"}]))
-     || User <- ["a", "b", "c"]],
+     || User <- ["a", "b", "c", "e"]],
     ?assertEqual(true, is_admitted(Server, Endpoint, [{plain_username, "d"}, {plain_password, "x"}])),
     %% The states after failed calls are not kept.
     ?assertEqual(1, gen_server:call(Handler, count)).
