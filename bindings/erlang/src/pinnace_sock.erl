@@ -105,14 +105,14 @@ arrived(Messages, Octets, #sock{active = true, events_of = none, owner = Owner, 
         message ->
             tell_each(Owner, Handle, Messages)
     end,
-    ok = asked(length(Messages), Sock),
+    ok = asked(Messages, Sock),
     used(Octets, Sock);
 arrived(Messages, _Octets, #sock{queue = Queue} = Sock) ->
     give(Sock#sock{queue = lists:foldl(fun queue:in/2, Queue, Messages)}).
 
 %% Callers or the owner have got messages.
-asked(_Count, #sock{is_rep = false}) -> ok;
-asked(Count, #sock{out = Out}) -> atomics:add(Out, ?ASKED, Count).
+asked(_Messages, #sock{is_rep = false}) -> ok;
+asked(Messages, #sock{out = Out}) -> atomics:add(Out, ?ASKED, length(Messages)).
 
 tell_each(Owner, Socket, [Message | Messages]) ->
     Owner ! {pinnace, Socket, Message},
@@ -132,14 +132,14 @@ give(#sock{queue = Queue, receivers = Receivers, active = Active} = Sock) ->
                     case is_process_alive(Pid) of
                         true ->
                             gen_server:reply(From, {ok, Message}),
-                            ok = asked(1, Sock),
+                            ok = asked([Message], Sock),
                             give(used(pinnace_wire:octets(Message), Sock#sock{queue = Left, receivers = Others}));
                         false ->
                             give(Sock#sock{receivers = Others})
                     end;
                 {empty, _} when Active =/= false ->
                     _ = tell(Message, Sock),
-                    ok = asked(1, Sock),
+                    ok = asked([Message], Sock),
                     Next = count_down(Sock),
                     give(used(pinnace_wire:octets(Message), Sock#sock{queue = Left, active = Next}));
                 {empty, _} ->
@@ -197,7 +197,7 @@ recv(From, Timeout, #sock{id = Id, queue = Queue, receivers = Receivers, active 
         _ when Active =/= false ->
             {reply, {error, einval}, Sock};
         {{value, Message}, Left} ->
-            ok = asked(1, Sock),
+            ok = asked([Message], Sock),
             {reply, {ok, Message}, used(pinnace_wire:octets(Message), Sock#sock{queue = Left})};
         {empty, _} when Timeout =:= 0 ->
             {reply, {error, eagain}, Sock};

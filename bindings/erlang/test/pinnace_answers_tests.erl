@@ -5,7 +5,7 @@
 -include("waiting.hrl").
 
 all_test_() ->
-    {foreach, fun start/0, fun stop/1, each([
+    {foreach, fun start/0, fun waiting:stop/1, each([
         fun an_old_answer_goes_to_nobody/1, fun an_old_confirmed_answer_goes_to_nobody/1,
         fun an_answered_request_leaves_nothing/1, fun a_confirmed_answer_leaves_nothing/1,
         fun queued_requests_are_dropped/1, fun an_answer_while_the_program_dies/1, fun the_process_of_the_port_dies/1,
@@ -13,15 +13,10 @@ all_test_() ->
 
 %% A REP, and the endpoint that it is bound to.
 start() ->
-    ok = logger:set_primary_config(level, none),
-    {ok, _} = application:ensure_all_started(pinnace),
+    ok = waiting:quietly(),
     {ok, Rep} = pinnace:socket(rep),
     {ok, _} = pinnace:bind(Rep, "inproc://answers"),
     Rep.
-
-stop(_) ->
-    ok = application:stop(pinnace),
-    ok = logger:set_primary_config(level, notice).
 
 ask(Question) ->
     {ok, Req} = pinnace:socket(req, [{linger, 0}]),
@@ -99,11 +94,10 @@ an_answer_while_the_program_dies(Rep) ->
     ok = sys:suspend(pinnace_port),
     "" = os:cmd("kill -KILL " ++ integer_to_list(OsPid)),
     until(fun() -> erlang:port_info(Port) =:= undefined end),
-    Queued = fun() -> element(2, process_info(whereis(pinnace_port), message_queue_len)) end,
-    Before = Queued(),
     Self = self(),
-    _ = spawn_link(fun() -> Self ! {answered, pinnace:send(Rep, <<"answer to old">>)} end),
-    until(fun() -> Queued() > Before end),
+    Sender = spawn_link(fun() -> Self ! {answered, pinnace:send(Rep, <<"answer to old">>)} end),
+    %% It has asked to be told of the next program.
+    until(fun() -> process_info(Sender, status) =:= {status, waiting} end),
     ok = sys:resume(pinnace_port),
     ?assertEqual({answered, {error, port_crashed}}, next()),
     until(fun() -> os_pid(Rep) =/= OsPid end),

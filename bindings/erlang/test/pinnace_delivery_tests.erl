@@ -12,20 +12,18 @@ all_test_() ->
         fun kept_for_the_first/1, fun topics/1, fun callbacks/1, fun prefetch/1, fun large/1, fun dead_letter/1,
         fun program_dies/1, fun program_dies_while_sending/1, fun settled_for_another_program/1, fun process_dies/1,
         fun stopped_in_time/1, fun retry_is_stored_once/1, fun timeouts/1, fun wrong_use/1, fun names/1,
-        fun supervised/1, fun together/1, fun together_by_another/1, fun about/1, fun port_process_dies/1, fun program_dies_at_the_start/1,
-        fun statistics/1])}.
+        fun supervised/1, fun together/1, fun together_by_another/1, fun about/1, fun port_process_dies/1,
+        fun program_dies_at_the_start/1, fun statistics/1])}.
 
 place() ->
-    ok = logger:set_primary_config(level, none),
-    {ok, _} = application:ensure_all_started(pinnace),
+    ok = waiting:quietly(),
     Dir = string:trim(os:cmd("mktemp -d")),
     #place{dir = Dir}.
 
 leave(#place{dir = Dir}) ->
-    _ = application:stop(pinnace),
+    ok = waiting:stop(Dir),
     %% The program may still write.
-    until(fun() -> ok =:= file:del_dir_r(Dir) end),
-    ok = logger:set_primary_config(level, notice).
+    until(fun() -> ok =:= file:del_dir_r(Dir) end).
 
 %% Options of a client with a store and a registry below the directory of the test.
 options(#place{dir = Dir}, Name) ->

@@ -9,25 +9,7 @@ faults_test_() ->
              fun what_was_not_taken_is_told/0, fun too_many_deaths/0, fun owners_that_die/0, fun many_senders/0,
              fun many_sockets/0, fun code_is_loaded_under_load/0, fun subscriptions_come_back/0,
              fun closed_while_it_is_made_again/0, fun modes_come_back/0],
-    {foreach, fun quietly/0, fun stop/1, [{timeout, limit_s(), Test} || Test <- Tests]}.
-
-quietly() ->
-    ok = logger:set_primary_config(level, none),
-    {ok, _} = application:ensure_all_started(pinnace),
-    ok.
-
-stop(_) ->
-    _ = application:stop(pinnace),
-    [application:unset_env(pinnace, Key) || {Key, _} <- application:get_all_env(pinnace)],
-    true = os:unsetenv("PINNACE_PORT_TEST"),
-    ok = logger:set_primary_config(level, notice).
-
-%% The long form, by `make faults'.
-is_long() ->
-    os:getenv("FAULTS") =:= "long".
-
-limit_s() ->
-    case is_long() of true -> 600; false -> 60 end.
+    {foreach, fun waiting:quietly/0, fun waiting:stop/1, [{timeout, waiting:limit_s(), Test} || Test <- Tests]}.
 
 os_pid() ->
     {_Port, OsPid} = element(2, sys:get_state(pinnace_port)),
@@ -64,7 +46,7 @@ sockets_come_back() ->
     Self = self(),
     Receivers = [spawn_link(fun() -> collect(Pull, 0, Self) end) || {Pull, _} <- Pairs],
     Senders = [spawn_link(fun() -> load(Push, 1) end) || {_, Push} <- Pairs],
-    Count = case is_long() of true -> 100; false -> 10 end,
+    Count = case waiting:is_long() of true -> 100; false -> 10 end,
     Times = lists:sort([kill_and_wait(Signal, Receivers)
                         || Number <- lists:seq(1, Count), Signal <- [element(Number rem 2 + 1, {"SEGV", "KILL"})]]),
     [begin unlink(Pid), exit(Pid, kill) end || Pid <- Senders ++ Receivers],
@@ -72,7 +54,7 @@ sockets_come_back() ->
     io:format(user, "~b kills: all sockets are back after ~b ms (median), ~b ms (the most)~n",
               [Count, Median, lists:last(Times)]),
     %% In the short form the machine is busy with other tests.
-    ?assert(not is_long() orelse (Median =< 100 andalso lists:last(Times) =< 2000)).
+    ?assert(not waiting:is_long() orelse (Median =< 100 andalso lists:last(Times) =< 2000)).
 
 load(Push, Number) ->
     _ = pinnace:send(Push, <<Number:64>>),
@@ -212,7 +194,11 @@ too_many_deaths() ->
 
 owners_that_die() ->
     {Pull, _} = pair("inproc://owners"),
-    Owners = [spawn(fun() -> {ok, Push} = pinnace:socket(push), ok = pinnace:connect(Push, "inproc://owners"), load(Push, 1) end)
+    Owners = [spawn(fun() ->
+        {ok, Push} = pinnace:socket(push),
+        ok = pinnace:connect(Push, "inproc://owners"),
+        load(Push, 1)
+    end)
               || _ <- lists:seq(1, 20)],
     [{ok, _} = pinnace:recv(Pull, ?PATIENCE_MS) || _ <- lists:seq(1, 1000)],
     [exit(Owner, kill) || Owner <- Owners],
@@ -222,7 +208,7 @@ owners_that_die() ->
 %% A thousand processes send a thousand messages each.
 many_senders() ->
     {Pull, Push} = pair("tcp://127.0.0.1:*"),
-    {Processes, Each} = case is_long() of true -> {1000, 1000}; false -> {1000, 100} end,
+    {Processes, Each} = case waiting:is_long() of true -> {1000, 1000}; false -> {1000, 100} end,
     [spawn_link(fun() -> [ok = pinnace:send(Push, <<Process:32, Number:32>>) || Number <- lists:seq(1, Each)] end)
      || Process <- lists:seq(1, Processes)],
     Count = fun Count(0, Last) -> Last;
@@ -266,7 +252,7 @@ code_is_loaded_under_load() ->
          || Module <- [pinnace, pinnace_port, pinnace_sock, pinnace_sender, pinnace_writer, pinnace_large,
                        pinnace_wire, pinnace_error]],
         until(fun() -> counters:get(Received, 1) > Before + 1000 end)
-     end || _ <- lists:seq(1, case is_long() of true -> 20; false -> 3 end)],
+     end || _ <- lists:seq(1, case waiting:is_long() of true -> 20; false -> 3 end)],
     [begin unlink(Pid), exit(Pid, kill) end || Pid <- [Sender, Receiver]].
 
 in_order(Pull, Number, Received) ->
@@ -277,7 +263,8 @@ in_order(Pull, Number, Received) ->
 %% Programs that are none.
 wrong_programs_test_() ->
     {setup, fun() -> logger:set_primary_config(level, none) end, fun(_) -> logger:set_primary_config(level, notice) end,
-     [{timeout, 60, Test} || Test <- [fun missing/0, fun not_executable/0, fun nonsense/0, fun too_old/0, fun ends_at_once/0]]}.
+     [{timeout, 60, Test} || Test <- [fun missing/0, fun not_executable/0, fun nonsense/0, fun too_old/0,
+                                      fun ends_at_once/0]]}.
 
 %% The reason why the application does not start with this program.
 reason(Program) ->

@@ -332,7 +332,7 @@ kill() ->
 
 %% How large the files are that are transferred over a crash; `make faults' has the long form.
 mib() ->
-    case os:getenv("FAULTS") of "long" -> 200; _ -> 40 end.
+    case waiting:is_long() of true -> 200; false -> 40 end.
 
 large(Folder, Name) ->
     Part = rand:bytes(?MIB),

@@ -9,24 +9,7 @@ large_test_() ->
     Tests = [fun others_go_on/0, fun messages_are_not_mixed/0, fun a_sender_dies_between_parts/0,
              fun the_program_dies_between_parts/0, fun the_program_stops_between_parts/0,
              fun the_socket_is_closed_between_parts/0, fun the_order_of_a_sender_is_kept/0, fun nobody_waits/0],
-    {foreach, fun quietly/0, fun stop/1, [{timeout, limit_s(), Test} || Test <- Tests]}.
-
-quietly() ->
-    ok = logger:set_primary_config(level, none),
-    {ok, _} = application:ensure_all_started(pinnace),
-    ok.
-
-stop(_) ->
-    _ = application:stop(pinnace),
-    [application:unset_env(pinnace, Key) || {Key, _} <- application:get_all_env(pinnace)],
-    ok = logger:set_primary_config(level, notice).
-
-%% The long form, by `make faults'.
-is_long() ->
-    os:getenv("FAULTS") =:= "long".
-
-limit_s() ->
-    case is_long() of true -> 600; false -> 60 end.
+    {foreach, fun waiting:quietly/0, fun waiting:stop/1, [{timeout, waiting:limit_s(), Test} || Test <- Tests]}.
 
 pair(Name) ->
     {ok, Pull} = pinnace:socket(pull),
@@ -50,16 +33,17 @@ large() ->
 large(Count) ->
     binary:copy(<<"0123456789abcdef">>, Count).
 
-%% It takes longer than the time between two pings in the long form. Meanwhile another socket's messages come and go, and
-%% the program is not taken for dead.
+%% It takes longer than the time between two pings in the long form. Meanwhile another socket's messages come and go,
+%% and the program is not taken for dead.
 others_go_on() ->
     {Pull, Push} = pair("tcp://127.0.0.1:*"),
     {Pull2, Push2} = pair("inproc://other"),
-    Large = large(case is_long() of true -> 1 bsl 26; false -> 1 bsl 24 end),
+    Large = large(case waiting:is_long() of true -> 1 bsl 26; false -> 1 bsl 24 end),
     OsPid = os_pid(Push),
     Sender = spawn_link(fun() -> ok = pinnace:send(Push, Large) end),
     Monitor = monitor(process, Sender),
-    {normal, Sent} = trips(Push2, Pull2, fun() -> receive {'DOWN', Monitor, _, _, Why} -> Why after 0 -> none end end, 0),
+    Ended = fun() -> receive {'DOWN', Monitor, _, _, Why} -> Why after 0 -> none end end,
+    {normal, Sent} = trips(Push2, Pull2, Ended, 0),
     Self = self(),
     spawn_link(fun() -> Self ! {got, pinnace:recv(Pull, 10 * ?PATIENCE_MS)} end),
     {Got, Received} = trips(Push2, Pull2, fun() -> receive {got, Result} -> Result after 0 -> none end end, 0),

@@ -50,9 +50,9 @@ stop(_) ->
 
 %% The same commands in each short run; others, and shrunk ones, in the long form.
 hold() ->
-    case os:getenv("FAULTS") of
-        "long" -> ?assert(proper:quickcheck(messages(), [{numtests, 2000}, {to_file, user}, {max_size, 60}]));
-        _ -> [holds(Seed) || Seed <- lists:seq(1, 50)]
+    case waiting:is_long() of
+        true -> ?assert(proper:quickcheck(messages(), [{numtests, 2000}, {to_file, user}, {max_size, 60}]));
+        false -> [holds(Seed) || Seed <- lists:seq(1, 50)]
     end.
 
 holds(Seed) ->
@@ -181,7 +181,8 @@ check_and_close() ->
 
 drain() ->
     #world{pull = Pull, flows = Flows} = world(),
-    case [Flow || #flow{sent = Sent, last = Last, sure = Sure} = Flow <- maps:values(Flows), Sent > Last, Sent >= Sure] of
+    case [Flow || #flow{sent = Sent, last = Last, sure = Sure} = Flow <- maps:values(Flows),
+                  Sent > Last, Sent >= Sure] of
         [] -> take_rest(Pull);
         Open ->
             case pinnace:recv(Pull, ?PATIENCE_MS) of

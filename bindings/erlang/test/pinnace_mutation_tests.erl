@@ -32,7 +32,7 @@ program() ->
 
 %% MUTATION_FIRST repeats the runs from a seed on.
 many_seeds() ->
-    IsLong = os:getenv("FAULTS") =:= "long",
+    IsLong = waiting:is_long(),
     First = case os:getenv("MUTATION_FIRST") of
         false when IsLong -> rand:uniform(1 bsl 30);
         false -> 1;

@@ -17,7 +17,8 @@ kept(Option, Value) ->
     {?SET_OPTION, <<Option:32, Value/binary>>}.
 
 what_is_undone_is_not_kept_test() ->
-    Steps = steps([{{?BIND, endpoint("tcp://*:*")}, <<"tcp://0.0.0.0:7">>}, {{?CONNECT, endpoint("inproc://a")}, <<"inproc://a">>},
+    Steps = steps([{{?BIND, endpoint("tcp://*:*")}, <<"tcp://0.0.0.0:7">>},
+                   {{?CONNECT, endpoint("inproc://a")}, <<"inproc://a">>},
                    {{?JOIN, endpoint("g")}, <<>>}, set(6, <<"topic">>), set(6, <<"other">>)]),
     ?assertEqual([<<"tcp://0.0.0.0:7">>], pinnace_steps:endpoints(?BIND, Steps)),
     ?assertEqual([<<"inproc://a">>], pinnace_steps:endpoints(?CONNECT, Steps)),

@@ -12,7 +12,7 @@ properties_test_() ->
     [{timeout, 600, fun() -> hold(Property()) end} || Property <- Properties].
 
 hold(Property) ->
-    Count = case os:getenv("FAULTS") of "long" -> 20000; _ -> 200 end,
+    Count = case waiting:is_long() of true -> 20000; false -> 200 end,
     ?assert(proper:quickcheck(Property, [{numtests, Count}, quiet])).
 
 %% Numbers of all sizes: those of PropEr are near 0.

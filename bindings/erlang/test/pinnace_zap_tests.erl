@@ -5,18 +5,10 @@
 -include("waiting.hrl").
 
 all_test_() ->
-    {foreach, fun start/0, fun stop/1, each([
-        fun plain/1, fun curve/1, fun null/1, fun failing_handler/1, fun stays/1, fun old_decision/1, fun calls/1, fun one_for_a_context/1,
-        fun contexts_are_apart/1, fun options_of_contexts/1, fun many_sockets/1, fun context_is_made_again/1,
-        fun closed_context_sends_what_waits/1, fun wrong_use/1])}.
-
-start() ->
-    ok = logger:set_primary_config(level, none),
-    {ok, _} = application:ensure_all_started(pinnace).
-
-stop(_) ->
-    ok = application:stop(pinnace),
-    ok = logger:set_primary_config(level, notice).
+    {foreach, fun waiting:quietly/0, fun waiting:stop/1, each([
+        fun plain/1, fun curve/1, fun null/1, fun failing_handler/1, fun stays/1, fun old_decision/1, fun calls/1,
+        fun one_for_a_context/1, fun contexts_are_apart/1, fun options_of_contexts/1, fun many_sockets/1,
+        fun context_is_made_again/1, fun closed_context_sends_what_waits/1, fun wrong_use/1])}.
 
 %% A server whose clients are admitted by a handler, and its endpoint.
 server(Options) ->
@@ -194,7 +186,7 @@ options_of_contexts(_) ->
 
 %% 10,000 inproc sockets in the long form, or a clear error at the limit of descriptors.
 many_sockets(_) ->
-    Count = case os:getenv("FAULTS") of "long" -> 10000; _ -> 2000 end,
+    Count = case waiting:is_long() of true -> 10000; false -> 2000 end,
     {ok, Context} = pinnace:context([{max_sockets, Count + 1}]),
     {ok, Pull} = pinnace:socket(Context, pull, []),
     {ok, _} = pinnace:bind(Pull, "inproc://many"),

@@ -4,6 +4,7 @@
 -include_lib("eunit/include/eunit.hrl").
 
 -export([until/1, result/1, next/0, nothing/0, each/1, while_the_program_dies/2]).
+-export([quietly/0, stop/1, is_long/0, limit_s/0]).
 
 -include("waiting_times.hrl").
 
@@ -63,3 +64,23 @@ while_the_program_dies(OsPid, Call) ->
         ok = sys:resume(Port)
     end),
     Call().
+
+%% Starts the application, without a word of programs that die.
+quietly() ->
+    ok = logger:set_primary_config(level, none),
+    {ok, _} = application:ensure_all_started(pinnace),
+    ok.
+
+%% Ends it, and forgets its settings.
+stop(_) ->
+    _ = application:stop(pinnace),
+    [application:unset_env(pinnace, Key) || {Key, _} <- application:get_all_env(pinnace)],
+    ok = logger:set_primary_config(level, notice).
+
+%% The long form, by `make faults'.
+is_long() ->
+    os:getenv("FAULTS") =:= "long".
+
+%% How many seconds a test may take.
+limit_s() ->
+    case is_long() of true -> 600; false -> 60 end.
