@@ -123,9 +123,16 @@ impl DeliveryChannel {
         let mut large = None;
         let mut may_have_more = true;
         while self.credit.is_left() && output.buffer.len() - at < BATCH_MAX {
-            let Ok(Some(delivery)) = self.client.try_recv() else {
-                may_have_more = false;
-                break;
+            let delivery = match self.client.try_recv() {
+                Ok(Some(delivery)) => delivery,
+                outcome => {
+                    may_have_more = false;
+                    if outcome.is_err() {
+                        // It receives no more, and its descriptor stays readable.
+                        self.credit = Credit::default();
+                    }
+                    break;
+                }
             };
             self.last_token += 1;
             let message = encoded(self.last_token, &delivery);

@@ -9,6 +9,7 @@ const START: u16 = 50;
 const SEND: u16 = 51;
 const SETTLE: u16 = 52;
 const STATISTICS: u16 = 56;
+const DRAIN: u16 = 57;
 const CLOSE: u16 = 58;
 const WAIT_LISTENERS: u16 = 59;
 const WAIT_PENDING: u16 = 60;
@@ -325,6 +326,27 @@ fn a_closed_client_gives_back_or_fails_what_it_has() {
         client.request(CLOSE, &closing(1, verdict)).expect("it is closed");
         start(&mut client, 1, place.path(), "billing", "orders").expect("billing");
     }
+}
+
+/// Of the thread of the sockets and pipes, in ns.
+fn processor_time(client: &Client) -> u64 {
+    let path = format!("/proc/{}/schedstat", client.process.id());
+    std::fs::read_to_string(path).unwrap().split(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_drained_client_costs_no_processor_time() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    client.grant(1, 10, 10_000);
+    client
+        .request(DRAIN, &[1_u32.to_be_bytes(), (-1_i32).to_be_bytes()].concat())
+        .expect("nothing is in hand");
+    client.grant(1, 10, 10_000);
+    let before = processor_time(&client);
+    (0..3).for_each(|_| client.nothing_of(132));
+    let used = processor_time(&client) - before;
+    assert!(used < 20_000_000, "{used} ns");
 }
 
 /// An order is acknowledged and its invoice sent in one step, or neither.
