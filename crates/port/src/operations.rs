@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use crate::certificates;
 use crate::channel::{Channel, WINDOW};
+use crate::credit::Credit;
 use crate::delivery_operations;
 use crate::entries::Entries;
 use crate::files_operations;
@@ -138,6 +139,7 @@ const JOIN: u16 = 18;
 const LEAVE: u16 = 19;
 const MONITOR: u16 = 20;
 const STATISTICS: u16 = 21;
+const WITHDRAW: u16 = 22;
 const KEY_PAIR: u16 = 30;
 /// Sends one message and confirms it.
 const SEND: u16 = 40;
@@ -173,6 +175,7 @@ fn carry_out(session: &mut Session, operation: u16, mut of: Fields<'_>, values: 
         }
         MONITOR => monitor(session, of),
         STATISTICS => statistics(session, of, values),
+        WITHDRAW => withdraw(session, of),
         KEY_PAIR => {
             of.end()?;
             let pair =
@@ -355,6 +358,18 @@ fn monitor(session: &mut Session, mut of: Fields<'_>) -> Outcome {
     let reader = context_of(session, context)?.socket(SocketType::Pair)?;
     reader.connect(&endpoint)?;
     add(session, channel, reader, SocketType::Pair, context)
+}
+
+/// Takes back the credit of a socket, or of a client of guaranteed delivery.
+fn withdraw(session: &mut Session, mut of: Fields<'_>) -> Outcome {
+    let number = of.u32()?;
+    of.end()?;
+    let credit = match session.channels.get_mut(&number) {
+        Some(channel) => &mut channel.credit,
+        None => &mut session.deliveries.get_mut(&number).ok_or(Error::NotSocket)?.credit,
+    };
+    *credit = Credit::default();
+    Ok(())
 }
 
 fn statistics(session: &Session, mut of: Fields<'_>, values: &mut Vec<u8>) -> Outcome {

@@ -29,6 +29,18 @@ fn nothing_is_delivered_without_credit() {
     assert_eq!(client.delivered_octets(1, 15), messages[10..]);
 }
 
+#[test]
+fn withdrawn_credit_delivers_nothing() {
+    let (mut client, _) = pair();
+    client.grant(1, 5, 1000);
+    client.request(22, &1_u32.to_be_bytes()).expect("it is withdrawn");
+    client.send(2, &frame(&[7], false));
+    client.nothing_of(132);
+    client.grant(1, 1, 1000);
+    assert_eq!(client.delivered(1), frame(&[7], false));
+    assert_eq!(client.request(22, &9_u32.to_be_bytes()), Err(88), "ENOTSOCK");
+}
+
 /// The last message may take more octets than are left.
 #[test]
 fn a_message_may_be_larger_than_the_credit() {

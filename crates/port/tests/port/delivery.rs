@@ -8,6 +8,7 @@ use super::client::{Client, bytes, frame};
 const START: u16 = 50;
 const SEND: u16 = 51;
 const SETTLE: u16 = 52;
+const WITHDRAW: u16 = 22;
 const STATISTICS: u16 = 56;
 const DRAIN: u16 = 57;
 const CLOSE: u16 = 58;
@@ -326,6 +327,18 @@ fn a_closed_client_gives_back_or_fails_what_it_has() {
         client.request(CLOSE, &closing(1, verdict)).expect("it is closed");
         start(&mut client, 1, place.path(), "billing", "orders").expect("billing");
     }
+}
+
+#[test]
+fn withdrawn_credit_delivers_no_message_of_a_client() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    client.grant(1, 1, 10_000);
+    client.request(WITHDRAW, &1_u32.to_be_bytes()).expect("it is withdrawn");
+    client.request(SEND, &message(2, "orders", &[], b"x")).expect("it is on the disk");
+    client.nothing_of(132);
+    client.grant(1, 1, 10_000);
+    assert_eq!(delivery(&mut client, 1)[4], b"x");
 }
 
 /// Of the thread of the sockets and pipes, in ns.
