@@ -21,6 +21,9 @@ use crate::wire::{BATCH_MAX, Fields, Malformed, PART_MAX, begin_delivery, end_pa
 
 const UNKNOWN: Refusal = Refusal::Other(Errno::NOENT, "no such delivery, or it was settled");
 
+/// The verdict of what is still in hand.
+pub const IN_HAND: u8 = 4;
+
 /// What is sent, by the request with this id.
 struct Work {
     id: u32,
@@ -165,7 +168,7 @@ impl DeliveryChannel {
     pub fn settle(&mut self, mut of: Fields<'_>) -> Result<(), Refusal> {
         let (token, verdict, delay) = (of.u64()?, of.u8()?, of.i32()?);
         of.end()?;
-        if verdict == 4 {
+        if verdict == IN_HAND {
             self.handed.get(&token).ok_or(UNKNOWN)?.in_progress();
             return Ok(());
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use pinnace_delivery::{Client, Error};
 use rustix::io::Errno;
 
-use crate::delivery;
+use crate::credit::Credit;
+use crate::delivery::{self, IN_HAND};
 use crate::entries::Entries;
 use crate::operations::{Refusal, deadline};
 use crate::session::Session;
@@ -80,8 +81,11 @@ pub fn handle(
             let client = channel_of(session, number)?.client.clone();
             let verdict = if operation == CLOSE { Some(of.u8()?) } else { None };
             let call = waiting(&client, operation, of)?;
-            if let Some(verdict) = verdict {
-                session.end_delivery(number, verdict)?;
+            match verdict {
+                // The call waits for its deliveries, and the channel stays, so that they can be settled later.
+                Some(IN_HAND) => channel_of(session, number)?.credit = Credit::default(),
+                Some(verdict) => session.end_delivery(number, verdict)?,
+                None => {}
             }
             session.desk().run(id, move || call().map_err(Refusal::Delivery))?;
             Ok(None)

@@ -323,7 +323,7 @@ fn a_closed_client_gives_back_or_fails_what_it_has() {
         client.grant(1, 1, 10_000);
         let found = delivery(&mut client, 1);
         assert_eq!(found[0][8..12], deliveries.to_be_bytes(), "after verdict {verdict}");
-        assert_eq!(client.request(CLOSE, &closing(1, 4)), Err(22), "no verdict");
+        assert_eq!(client.request(CLOSE, &closing(1, 77)), Err(22), "no verdict");
         client.request(CLOSE, &closing(1, verdict)).expect("it is closed");
         start(&mut client, 1, place.path(), "billing", "orders").expect("billing");
     }
@@ -339,6 +339,30 @@ fn withdrawn_credit_delivers_no_message_of_a_client() {
     client.nothing_of(132);
     client.grant(1, 1, 10_000);
     assert_eq!(delivery(&mut client, 1)[4], b"x");
+}
+
+/// A close waits for what is in hand, and what is settled after it counts.
+#[test]
+fn a_closed_client_may_keep_what_is_in_hand() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    for _ in 0..2 {
+        client.request(SEND, &message(2, "orders", &[], b"x")).expect("it is on the disk");
+    }
+    client.grant(1, 2, 10_000);
+    let both: Vec<Vec<u8>> = frames(&client.delivered_octets(1, 180));
+    let at_once = [&1_u32.to_be_bytes()[..], &[4], &0_i32.to_be_bytes()].concat();
+    assert_eq!(client.request(CLOSE, &at_once), Err(11), "EAGAIN");
+    settle(&mut client, 1, &both[0], 0).expect("a late acknowledgement");
+    let waits = client.ask(CLOSE, &closing(1, 4));
+    settle(&mut client, 1, &both[5], 0).expect("the last one");
+    client.answer(waits).expect("nothing is in hand");
+    all_is_handled(&mut client, 2);
+    client.request(CLOSE, &closing(1, 5)).expect("the channel ends");
+    assert_eq!(client.request(CLOSE, &closing(1, 5)), Err(125), "ECANCELED");
+    start(&mut client, 1, place.path(), "billing", "orders").expect("billing");
+    client.grant(1, 2, 10_000);
+    client.nothing_of(132);
 }
 
 /// Of the thread of the sockets and pipes, in ns.
