@@ -37,6 +37,7 @@ reason(104) -> econnreset;
 reason(110) -> etimedout;
 reason(111) -> econnrefused;
 reason(113) -> ehostunreach;
+reason(115) -> einprogress;
 reason(116) -> estale;
 reason(121) -> eremoteio;
 reason(122) -> edquot;

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::answers::{Answer, Desk, Started, start};
 use crate::arguments::{each_option, own_keys, public_key, text_of};
+use crate::bodies::Bodies;
 use crate::credit::Credit;
 use crate::delivery_messages::{Parsed, encoded};
 use crate::operations::Refusal;
@@ -20,9 +21,13 @@ use crate::pipes::Output;
 use crate::wire::{BATCH_MAX, Fields, Malformed, PART_MAX, begin_delivery, end_packet};
 
 const UNKNOWN: Refusal = Refusal::Other(Errno::NOENT, "no such delivery, or it was settled");
+const UNCONFIRMED: Refusal =
+    Refusal::Other(Errno::INPROGRESS, "all of it is accepted, and not known to be on the disk");
 
 /// The verdict of what is still in hand.
 pub const IN_HAND: u8 = 4;
+
+pub const NO_BODY: Refusal = Refusal::Other(Errno::INVAL, "no whole body");
 
 /// What is sent, by the request with this id.
 struct Work {
@@ -34,8 +39,8 @@ struct Work {
 enum Sending {
     /// A message. Some: its body, which came in parts; None: it follows the other arguments.
     Message(Option<Vec<u8>>),
-    /// Messages, with the acknowledgement of a delivery, which has this token.
-    Together(u64, Delivery),
+    /// Messages, with the acknowledgement of a delivery, which has this token; and the bodies that came in parts.
+    Together(u64, Delivery, Vec<Vec<u8>>),
 }
 
 pub struct DeliveryChannel {
@@ -60,8 +65,8 @@ impl DeliveryChannel {
                 let fields = Fields::new(&arguments);
                 let outcome = match what {
                     Sending::Message(body) => send(&sender, fields, body.as_deref()),
-                    Sending::Together(token, delivery) => {
-                        send_together(&sender, delivery, fields).map_err(|(delivery, error)| {
+                    Sending::Together(token, delivery, bodies) => {
+                        send_together(&sender, delivery, fields, &bodies).map_err(|(delivery, error)| {
                             if let Some(delivery) = delivery {
                                 tells.put(Answer::NotAcked { channel: number, token, delivery });
                             }
@@ -77,8 +82,11 @@ impl DeliveryChannel {
             }
         })?;
         start("port-confirm", move || {
-            for (id, Sent { ticket, deadline, values, .. }) in to_confirm {
-                let done = confirmer.wait(ticket, deadline).map_err(Refusal::Delivery);
+            for (id, Sent { ticket, deadline, values, acknowledges, .. }) in to_confirm {
+                let done = confirmer.wait(ticket, deadline).map_err(|error| match error {
+                    _ if acknowledges => UNCONFIRMED,
+                    error => Refusal::Delivery(error),
+                });
                 confirms.done(id, done.map(|()| values));
             }
         })?;
@@ -101,11 +109,15 @@ impl DeliveryChannel {
         self.pass(id, arguments, Sending::Message(body));
     }
 
-    /// Acknowledges a delivery and sends messages in one step.
-    pub fn send_together(&mut self, id: u32, mut of: Fields<'_>) -> Result<(), Refusal> {
+    /// Acknowledges a delivery and sends messages in one step. It takes the bodies that they name.
+    pub fn send_together(&mut self, id: u32, mut of: Fields<'_>, bodies: &mut Bodies) -> Result<(), Refusal> {
         let token = of.u64()?;
+        let messages = parsed(of)?;
+        let named = messages.iter().filter_map(|message| message.body);
+        let bodies: Option<Vec<Vec<u8>>> = named.map(|number| bodies.take(number)).collect();
+        let bodies = bodies.ok_or(NO_BODY)?;
         let delivery = self.handed.remove(&token).ok_or(UNKNOWN)?;
-        self.pass(id, of.rest(), Sending::Together(token, delivery));
+        self.pass(id, of.rest(), Sending::Together(token, delivery, bodies));
         Ok(())
     }
 
@@ -211,11 +223,16 @@ struct Sent {
     waits: bool,
     deadline: Option<Instant>,
     values: Vec<u8>,
+    /// A delivery was acknowledged by it.
+    acknowledges: bool,
 }
 
 /// Begins to send.
 fn send(client: &Client, of: Fields<'_>, body: Option<&[u8]>) -> Result<Sent, Refusal> {
     let message = Parsed::new(of)?;
+    if message.body.is_some() {
+        return Err(Refusal::Other(Errno::INVAL, "the body of a single message is not among its properties"));
+    }
     if body.is_some() && !message.rest.is_empty() {
         return Err(Malformed::Long.into());
     }
@@ -224,31 +241,48 @@ fn send(client: &Client, of: Fields<'_>, body: Option<&[u8]>) -> Result<Sent, Re
     let ticket = sent.map_err(Refusal::Delivery)?;
     let receivers = u32::try_from(ticket.receivers()).unwrap_or(u32::MAX);
     let waits = options.durability == Durability::Sync;
-    Ok(Sent { ticket, waits, deadline: options.deadline, values: receivers.to_be_bytes().to_vec() })
+    let values = receivers.to_be_bytes().to_vec();
+    Ok(Sent { ticket, waits, deadline: options.deadline, values, acknowledges: false })
 }
 
-/// Begins to acknowledge a delivery together with messages, each with its length before it.
+/// Messages, each with its length before it.
+fn parsed(mut of: Fields<'_>) -> Result<Vec<Parsed<'_>>, Refusal> {
+    let mut messages = Vec::new();
+    while !of.is_empty() {
+        let message = Parsed::new(Fields::new(of.bytes()?))?;
+        if message.body.is_some() && !message.rest.is_empty() {
+            return Err(Malformed::Long.into());
+        }
+        messages.push(message);
+    }
+    Ok(messages)
+}
+
+/// Begins to acknowledge a delivery together with messages. `bodies`: of those that name one.
 fn send_together(
     client: &Client,
     delivery: Delivery,
-    mut of: Fields<'_>,
+    of: Fields<'_>,
+    bodies: &[Vec<u8>],
 ) -> Result<Sent, (Option<Box<Delivery>>, Refusal)> {
-    let mut parsed = Vec::new();
-    while !of.is_empty() {
-        match of.bytes().map_err(Refusal::from).and_then(|message| Parsed::new(Fields::new(message))) {
-            Ok(message) => parsed.push(message),
-            Err(error) => return Err((Some(Box::new(delivery)), error)),
-        }
-    }
+    let parsed = match parsed(of) {
+        Ok(parsed) => parsed,
+        Err(error) => return Err((Some(Box::new(delivery)), error)),
+    };
+    let mut bodies = bodies.iter();
     let messages: Vec<NewMessage<'_>> = parsed
         .iter()
-        .map(|message| NewMessage { topic: message.topic, body: message.rest, options: message.options() })
+        .map(|message| {
+            let body = message.body.and_then(|_| bodies.next()).map_or(message.rest, Vec::as_slice);
+            NewMessage { topic: message.topic, body, options: message.options() }
+        })
         .collect();
     // As Client::ack_and_send: without messages, the acknowledgement is waited for.
     let waits =
         messages.is_empty() || messages.iter().any(|message| message.options.durability == Durability::Sync);
+    let deadline = messages.iter().filter_map(|message| message.options.deadline).min();
     match client.ack_and_send_async(delivery, &messages) {
-        Ok(ticket) => Ok(Sent { ticket, waits, deadline: None, values: Vec::new() }),
+        Ok(ticket) => Ok(Sent { ticket, waits, deadline, values: Vec::new(), acknowledges: true }),
         Err(NotAcked { delivery, error }) => Err((delivery, Refusal::Delivery(error))),
     }
 }

@@ -16,6 +16,7 @@ const TRACESTATE: u8 = 4;
 const ORDERING_KEY: u8 = 5;
 const HEADER: u8 = 6;
 const DEAD: u8 = 7;
+const BODY: u8 = 8;
 
 /// A delivery as a message: what is known of it, its sender, its topic, its properties, its body.
 pub fn encoded(token: u64, delivery: &Delivery) -> Vec<u8> {
@@ -78,6 +79,8 @@ pub struct Parsed<'a> {
     pub topic: &'a str,
     options: Options<'a>,
     headers: Vec<(&'a str, &'a [u8])>,
+    /// The channel of a body that came in parts, which the properties name.
+    pub body: Option<u32>,
     /// The body, unless that came in parts.
     pub rest: &'a [u8],
 }
@@ -100,9 +103,14 @@ impl<'a> Parsed<'a> {
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             ..Options::default()
         };
-        let mut headers = Vec::new();
+        let (mut headers, mut body) = (Vec::new(), None);
         while !properties.is_empty() {
-            let (kind, text) = (properties.u8()?, properties.text()?);
+            let kind = properties.u8()?;
+            if kind == BODY {
+                body = Some(properties.u32()?);
+                continue;
+            }
+            let text = properties.text()?;
             match kind {
                 ID => options.id = Some(text),
                 CONTENT_TYPE => options.content_type = Some(text),
@@ -113,7 +121,7 @@ impl<'a> Parsed<'a> {
                 _ => return Err(Refusal::Other(Errno::INVAL, "no such property")),
             }
         }
-        Ok(Parsed { topic, options, headers, rest: of.rest() })
+        Ok(Parsed { topic, options, headers, body, rest: of.rest() })
     }
 
     pub fn options(&self) -> Options<'_> {

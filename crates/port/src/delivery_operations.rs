@@ -63,11 +63,14 @@ pub fn handle(
         SEND_BODY => {
             let body = of.u32()?;
             channel_of(session, number)?;
-            let body = session.bodies.take(body).ok_or(Refusal::Other(Errno::INVAL, "no whole body"))?;
+            let body = session.bodies.take(body).ok_or(delivery::NO_BODY)?;
             channel_of(session, number)?.send(id, of.rest(), Some(body));
             Ok(None)
         }
-        TOGETHER => channel_of(session, number)?.send_together(id, of).map(|()| None),
+        TOGETHER => {
+            let (channel, bodies) = (session.deliveries.get_mut(&number), &mut session.bodies);
+            channel.ok_or(CLOSED)?.send_together(id, of, bodies).map(|()| None)
+        }
         DROP_BODY => {
             of.end()?;
             session.bodies.forget(number);
@@ -93,8 +96,10 @@ pub fn handle(
     }
 }
 
+const CLOSED: Refusal = Refusal::Delivery(Error::Closed);
+
 fn channel_of(session: &mut Session, number: u32) -> Result<&mut delivery::DeliveryChannel, Refusal> {
-    session.deliveries.get_mut(&number).ok_or(Refusal::Delivery(Error::Closed))
+    session.deliveries.get_mut(&number).ok_or(CLOSED)
 }
 
 /// What a client knows without waiting.

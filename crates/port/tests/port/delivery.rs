@@ -429,3 +429,60 @@ fn a_client_tells_what_it_is_and_what_is_pending() {
     assert_eq!((&*about["name"], &*about["in_hand"], about["store_id"].len()), ("billing", "1", 32));
     assert!(!about.contains_key("metrics") && !about.contains_key("registry_error"), "{about:?}");
 }
+
+/// The property that names the channel of a body.
+fn body_of(number: u32) -> Vec<u8> {
+    [&[8], &number.to_be_bytes()[..]].concat()
+}
+
+/// Bodies that are too large for a request come before it.
+#[test]
+fn an_acknowledgement_goes_with_large_bodies() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    start(&mut client, 3, place.path(), "printer", "invoices").expect("printer");
+    client.request(SEND, &message(2, "orders", &[], b"x")).expect("it is on the disk");
+    client.grant(1, 1, 10_000);
+    let order = delivery(&mut client, 1);
+    let together = |messages: &[Vec<u8>]| {
+        let texts: Vec<u8> = messages.iter().flat_map(|message| bytes(&message[4..])).collect();
+        [&1_u32.to_be_bytes()[..], &order[0][..8], &texts].concat()
+    };
+    let named = |number| message(1, "invoices", &body_of(number), b"");
+    assert_eq!(client.request(SEND, &named(7)), Err(22), "a single message has an operation of its own");
+    assert_eq!(client.request(TOGETHER, &together(&[named(7)])), Err(22), "no such body");
+    let both = message(1, "invoices", &body_of(7), b"x");
+    assert_eq!(client.request(TOGETHER, &together(&[both])), Err(22), "two bodies");
+    let (large, small) = (vec![7; 700_000], message(1, "invoices", &[], b"small"));
+    for (number, content) in [(7, &large[..]), (8_u32, &large[1..])] {
+        client.request(NEW_BODY, &number.to_be_bytes()).expect("a body");
+        client.send_part(number, 1, content);
+    }
+    client.request(TOGETHER, &together(&[named(8), small, named(7)])).expect("all is on the disk");
+    client.request(NEW_BODY, &7_u32.to_be_bytes()).expect("the bodies were taken");
+    client.grant(3, 3, 10_000_000);
+    assert!(delivery(&mut client, 3)[4] == large[1..]);
+    assert_eq!(delivery(&mut client, 3)[4], b"small");
+    assert!(delivery(&mut client, 3)[4] == large);
+}
+
+/// The deadline of its messages is that of the answer. The disk is slower at the latest after some attempts.
+#[test]
+fn an_acknowledgement_with_messages_has_a_deadline() {
+    let place = tempfile::tempdir().unwrap();
+    let mut client = pair(place.path());
+    let how = [&[0, 0][..], &0_u32.to_be_bytes(), &0_i32.to_be_bytes()].concat();
+    let invoice = bytes(&[&bytes(b"invoices")[..], &how, &bytes(b""), b"x"].concat());
+    for _ in 0..1000 {
+        client.request(SEND, &message(2, "orders", &[], b"x")).expect("it is on the disk");
+        client.grant(1, 1, 10_000);
+        let order = delivery(&mut client, 1);
+        let together = [&1_u32.to_be_bytes()[..], &order[0][..8], &invoice].concat();
+        if let Err(errno) = client.request(TOGETHER, &together) {
+            assert_eq!(errno, 115, "EINPROGRESS");
+            assert_eq!(settle(&mut client, 1, &order[0], 0), Err(2), "it was settled");
+            return all_is_handled(&mut client, 2);
+        }
+    }
+    panic!("the disk is always faster");
+}
