@@ -47,7 +47,10 @@ suite uses a face only through its driver.
 All other commands answer `ok`, and any command may answer `error ERRNO WORDS`. A body is SIZE:SEED, where the byte at
 AT is (AT / 7 + SEED) % 256, or `=` and a text. Bodies of `took` and `ran` are texts.
 """
+import contextlib
 import errno
+import os
+import signal
 import subprocess
 import zlib
 from pathlib import Path
@@ -99,7 +102,7 @@ class Driver:
         self.place, self.registry = Path(place), registry
         self.process = subprocess.Popen(
             [str(word) for word in command], env=env, text=True, bufsize=1,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
         )
 
     def tell(self, *words):
@@ -139,8 +142,14 @@ class Driver:
         refused(errno.EAGAIN, self.tell, "recv", client, 0)
 
     def kill(self):
-        self.process.kill()
+        """Kills the driver and the programs that it has started, and waits until all have ended."""
+        if self.process.stdout.closed:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        # All of them have its output open.
+        self.process.stdout.read()
         self.process.stdin.close()
         self.process.stdout.close()
 
