@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 
-BATCH, PART = 60 * 1024, (1 << 20) - 6
+PART = (1 << 20) - 6
 PAIR, PUB, SUB, REQ, REP, DEALER, ROUTER, PULL, PUSH = range(9)
 NEW_CONTEXT, NEW_SOCKET, CLOSE, BIND, CONNECT, SET_OPTION = 2, 10, 11, 12, 14, 16
 RECEIVED = 1 << 20  # The octets that a channel may deliver before they are received.
@@ -25,9 +25,8 @@ class Port:
         hello = self.read()
         if not hello.startswith(b"\x81pinnace-port"):
             raise OSError("this is not pinnace-port")
-        lowest, highest = struct.unpack(">HH", hello[13:17])
-        if not lowest <= 1 <= highest:
-            raise OSError(f"it speaks versions {lowest} to {highest} of the protocol")
+        if not hello[13:15] <= b"\0\1" <= hello[15:17]:
+            raise OSError("it speaks other versions of the protocol")
         self.write(struct.pack(">BH", 1, 1))
 
     def write(self, packet):
@@ -46,12 +45,9 @@ class Port:
         """Requests an operation, and waits for its answer."""
         self.last += 1
         self.write(struct.pack(">BIH", 2, self.last, operation) + b"".join(map(field, arguments)))
-        return self.answer(self.last)
-
-    def answer(self, number):
-        while number not in self.answers:
+        while self.last not in self.answers:
             self.handle(self.read())
-        errno, value = self.answers.pop(number)
+        errno, value = self.answers.pop(self.last)
         if errno:
             raise Refused(errno, value.decode())
         return value
@@ -68,20 +64,17 @@ class Port:
         elif kind == 133 and channel:
             channel.part += rest[1:]
             if rest[0]:
-                channel.received += messages(channel.part)
-                channel.part = b""
+                channel.received, channel.part = channel.received + messages(channel.part), b""
         elif kind == 134 and channel:
             channel.room += struct.unpack(">II", rest)[1]
         elif kind == 136 and channel:
-            count, errno = struct.unpack(">II", rest)
-            channel.unsent.append((count, errno))
+            channel.unsent.append(struct.unpack(">II", rest))
         elif kind == 255:
             raise OSError(packet[1:].decode())
 
     def close(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        return self.process.wait()
+        self.process.communicate()
+        return self.process.returncode
 
 
 def field(value):
@@ -102,16 +95,14 @@ def messages(octets):
         frames.append(octets[at + 4:end])
         at = end
         if not header >> 31:
-            found.append(frames)
-            frames = []
+            found, frames = [*found, frames], []
     return found
 
 
 class Socket:
     def __init__(self, port, number, kind, context=1):
         self.port, self.number = port, number
-        self.received, self.part, self.unsent = [], b"", []
-        port.channels[number] = self
+        self.received, self.part, self.unsent, port.channels[number] = [], b"", [], self
         self.room, = struct.unpack(">I", port.request(NEW_SOCKET, number, context, bytes([kind])))
         self.credit(1 << 31, RECEIVED)
 
@@ -122,7 +113,7 @@ class Socket:
         return self.port.request(BIND, self.number, endpoint).decode()
 
     def connect(self, endpoint):
-        return self.port.request(CONNECT, self.number, endpoint).decode()
+        self.port.request(CONNECT, self.number, endpoint)
 
     def set(self, option, value):
         self.port.request(SET_OPTION, self.number, option, value)
@@ -142,9 +133,8 @@ class Socket:
     def recv(self):
         while not self.received:
             self.port.handle(self.port.read())
-        frames = self.received.pop(0)
-        self.credit(1, sum(4 + len(frame) for frame in frames))
-        return frames
+        self.credit(1, sum(4 + len(frame) for frame in self.received[0]))
+        return self.received.pop(0)
 
     def close(self):
         self.port.request(CLOSE, self.number)

@@ -10,7 +10,7 @@ use pinnace_files::client::{Client as FilesClient, Transfer};
 use pinnace_files::server::Server;
 use pinnace_sys::wake::WakeFd;
 
-use crate::operations::Refusal;
+use crate::refusal::Refusal;
 
 /// What a thread has done.
 pub enum Answer {

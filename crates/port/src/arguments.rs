@@ -1,13 +1,14 @@
-//! Arguments that several operations have: options by their names, paths, and keys in the files of certificates.
+//! Arguments that several operations have: options by their names, times, paths, and keys in the files of certificates.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use pinnace_cert::{Certificate, KeyPair, PublicKey};
 use rustix::io::Errno;
 
-use crate::operations::Refusal;
+use crate::refusal::Refusal;
 use crate::wire::{Fields, Malformed};
 
 /// Sets options: pairs of texts, a name and a value.
@@ -20,6 +21,16 @@ pub fn each_option(
         set(key, value)?;
     }
     Ok(())
+}
+
+/// From milliseconds; -1: no limit.
+pub fn linger(ms: i32) -> Option<Duration> {
+    u64::try_from(ms).ok().map(Duration::from_millis)
+}
+
+/// From milliseconds; -1: no limit.
+pub fn deadline(ms: i32) -> Option<Instant> {
+    linger(ms).and_then(|time| Instant::now().checked_add(time))
 }
 
 pub fn text_of(octets: &[u8]) -> Result<&str, Refusal> {

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::answers::Desk;
 use crate::arguments::{certificate, each_option, path_of, text_of};
-use crate::operations::Refusal;
+use crate::refusal::Refusal;
 use crate::wire::Fields;
 
 pub const LOAD: u16 = 31;

@@ -16,8 +16,8 @@ use crate::arguments::{each_option, own_keys, public_key, text_of};
 use crate::bodies::Bodies;
 use crate::credit::Credit;
 use crate::delivery_messages::{Parsed, encoded};
-use crate::operations::Refusal;
 use crate::pipes::Output;
+use crate::refusal::Refusal;
 use crate::wire::{BATCH_MAX, Fields, Malformed, PART_MAX, begin_delivery, end_packet};
 
 const UNKNOWN: Refusal = Refusal::Other(Errno::NOENT, "no such delivery, or it was settled");

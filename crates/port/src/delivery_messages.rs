@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pinnace_delivery::{Delivery, Durability, Options, Verdict};
 use rustix::io::Errno;
 
-use crate::operations::Refusal;
+use crate::refusal::Refusal;
 use crate::wire::{Fields, frame_header};
 
 /// Properties of a message: the kinds of docs/port.md.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use pinnace_delivery::{Client, Error};
 use rustix::io::Errno;
 
+use crate::arguments::deadline;
 use crate::credit::Credit;
 use crate::delivery::{self, IN_HAND};
 use crate::entries::Entries;
-use crate::operations::{Refusal, deadline};
+use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::wire::Fields;
 

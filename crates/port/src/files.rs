@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use crate::answers::{Answer, Desk, start};
 use crate::credit::Credit;
 use crate::events;
-use crate::operations::{Refusal, answer};
 use crate::pipes::Output;
+use crate::refusal::{Refusal, answer};
 use crate::wire::{BATCH_MAX, begin_delivery, end_packet};
 
 /// The most events that are taken at once; others have their turn then.

@@ -12,7 +12,7 @@ use crate::answers::{Answer, Desk, Started, start};
 use crate::arguments::{each_option, own_keys, path_of, public_key, text_of};
 use crate::credit::Credit;
 use crate::files::{Begin, To};
-use crate::operations::Refusal;
+use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::wire::Fields;
 

@@ -12,10 +12,11 @@
 //! | `files`, `events` | servers, clients and transfers of files; what is told of a transfer |
 //! | `credit` | what a client has granted |
 //! | `answers` | answers of threads, to operations that may wait |
-//! | `arguments` | options, paths and keys |
+//! | `arguments` | options, times, paths and keys |
 //! | `session` | what a client has made, and how it shares the output |
 //! | `operations`, `delivery_operations`, `files_operations`, `certificates` | the requests |
 //! | `entries` | statistics as the client gets them |
+//! | `refusal`, `failure` | why an operation fails, and why the program ends |
 //! | `program` | the loop |
 
 #![forbid(unsafe_code)]
@@ -32,6 +33,7 @@ mod delivery_messages;
 mod delivery_operations;
 mod entries;
 mod events;
+mod failure;
 mod files;
 mod files_operations;
 mod large;
@@ -39,8 +41,10 @@ mod log;
 mod operations;
 mod pipes;
 mod program;
+mod refusal;
 mod session;
 pub mod wire;
 
+pub use failure::Failure;
 pub use log::Log;
-pub use program::{Failure, Program};
+pub use program::Program;

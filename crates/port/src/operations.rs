@@ -1,76 +1,18 @@
 //! The operations that a client may request, with their arguments and results (docs/port.md).
 
-use std::fmt;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
 use pinnace_engine::{Context, Error, KeyPair, OPTIONS, OptionKind, OptionSpec, Socket, SocketType, Stats};
-use pinnace_interface::{Unset, errno};
 use rustix::io::Errno;
 
+use crate::arguments::linger;
 use crate::certificates;
 use crate::channel::{Channel, WINDOW};
 use crate::credit::Credit;
 use crate::delivery_operations;
 use crate::entries::Entries;
 use crate::files_operations;
-use crate::pipes::Output;
+use crate::refusal::{Refusal, answer};
 use crate::session::Session;
-use crate::wire::{Fields, Malformed, ProgramPacket};
-
-/// Why an operation failed.
-pub enum Refusal {
-    Engine(Error),
-    Arguments(Malformed),
-    Delivery(pinnace_delivery::Error),
-    Files(pinnace_files::error::Error),
-    Certificate {
-        file: PathBuf,
-        error: pinnace_cert::Error,
-    },
-    Unset(Unset),
-    /// An errno, and what is wrong.
-    Other(Errno, &'static str),
-}
-
-impl Refusal {
-    fn errno(&self) -> i32 {
-        match self {
-            Refusal::Engine(error) => error.errno(),
-            Refusal::Arguments(_) | Refusal::Unset(_) => Errno::INVAL.raw_os_error(),
-            Refusal::Delivery(error) => errno::of_delivery(error),
-            Refusal::Files(error) => errno::of_files(error),
-            Refusal::Certificate { error, .. } => errno::of_certificate(error),
-            Refusal::Other(errno, _) => errno.raw_os_error(),
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::Engine(error) => error.fmt(f),
-            Refusal::Arguments(error) => error.fmt(f),
-            Refusal::Delivery(error) => error.fmt(f),
-            Refusal::Files(error) => error.fmt(f),
-            Refusal::Certificate { file, error } => write!(f, "{}: {error}", file.display()),
-            Refusal::Unset(error) => error.fmt(f),
-            Refusal::Other(_, text) => f.write_str(text),
-        }
-    }
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Refusal {
-        Refusal::Engine(error)
-    }
-}
-
-impl From<Malformed> for Refusal {
-    fn from(error: Malformed) -> Refusal {
-        Refusal::Arguments(error)
-    }
-}
+use crate::wire::{Fields, Malformed};
 
 type Outcome = Result<(), Refusal>;
 
@@ -105,22 +47,6 @@ pub fn handle(
 const DELIVERY_FIRST: u16 = 50;
 const FILES_FIRST: u16 = 70;
 const FILES_END: u16 = 90;
-
-/// Answers a request.
-pub fn answer(output: &mut Output, id: u32, outcome: Result<Vec<u8>, Refusal>) {
-    match outcome {
-        Ok(values) => output.put(ProgramPacket::Result { id, values: &values }),
-        Err(error) => {
-            let text = error.to_string();
-            output.put(ProgramPacket::Failure { id, errno: error.errno(), text: &text });
-        }
-    }
-}
-
-/// From milliseconds; -1: no limit.
-pub fn deadline(ms: i32) -> Option<Instant> {
-    linger(ms).and_then(|time| Instant::now().checked_add(time))
-}
 
 const LIST_OPTIONS: u16 = 1;
 const NEW_CONTEXT: u16 = 2;
@@ -214,11 +140,6 @@ fn end_context(session: &mut Session, mut of: Fields<'_>) -> Outcome {
     context_of(session, number)?;
     session.end_context(number, linger);
     Ok(())
-}
-
-/// From milliseconds; -1: no limit.
-fn linger(ms: i32) -> Option<Duration> {
-    u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
 fn new_socket(session: &mut Session, mut of: Fields<'_>, values: &mut Vec<u8>) -> Outcome {

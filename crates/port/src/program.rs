@@ -1,49 +1,17 @@
 //! The program's loop: one thread, which reads what the client asks for, passes messages on in both directions, and
 //! waits for whatever comes first.
 
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use pinnace_engine::Error;
-
+use crate::failure::Failure;
 use crate::log::Log;
+use crate::operations;
 use crate::pipes::Input;
 use crate::session::{Session, Source};
 use crate::wire::{ClientPacket, HIGHEST_VERSION, LOWEST_VERSION, Malformed, ProgramPacket};
-
-/// Why the program ended, unless the client has closed its input.
-#[derive(Debug)]
-pub enum Failure {
-    /// The client has violated the protocol.
-    Protocol(Malformed),
-    /// A pipe cannot be used.
-    Pipe(io::Error),
-    /// The engine cannot be used.
-    Engine(Error),
-    /// A defect of the program.
-    Panic,
-}
-
-impl From<Malformed> for Failure {
-    fn from(error: Malformed) -> Failure {
-        Failure::Protocol(error)
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure::Pipe(error)
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::Engine(error)
-    }
-}
 
 pub struct Program {
     input: Input,
@@ -124,28 +92,19 @@ impl Program {
                     }
                 }
                 _ if !self.is_greeted => return Err(Malformed::Hello.into()),
-                packet => self.session.handle(packet)?,
+                ClientPacket::Request { id, operation, arguments } => {
+                    operations::handle(&mut self.session, id, operation, arguments)?;
+                }
+                ClientPacket::Send { channel, messages } => self.session.send(channel, messages, None)?,
+                ClientPacket::SendPart { channel, part, content } => {
+                    self.session.send_part(channel, part, content)?;
+                }
+                ClientPacket::Credit { channel, messages, octets } => {
+                    self.session.grant(channel, messages, octets);
+                }
+                ClientPacket::Ping { number } => self.session.output.put(ProgramPacket::Pong { number }),
             }
         }
         Ok(is_open)
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Protocol(error) => write!(f, "protocol: {error}"),
-            Failure::Pipe(error) => write!(f, "pipe: {error}"),
-            Failure::Engine(error) => write!(f, "engine: {error}"),
-            Failure::Panic => f.write_str("a defect; it is in the log"),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl From<rustix::io::Errno> for Failure {
-    fn from(errno: rustix::io::Errno) -> Failure {
-        Failure::Pipe(errno.into())
     }
 }

@@ -14,11 +14,11 @@ use crate::bodies::Bodies;
 use crate::channel::{Channel, Delivered, Taken, WINDOW};
 use crate::contexts::EndingContexts;
 use crate::delivery::DeliveryChannel;
+use crate::failure::Failure;
 use crate::files::Files;
-use crate::operations::{self, Refusal};
 use crate::pipes::Output;
-use crate::program::Failure;
-use crate::wire::{ClientPacket, Malformed, Messages, ProgramPacket};
+use crate::refusal::{Refusal, answer};
+use crate::wire::{Malformed, Messages, Part, ProgramPacket};
 
 /// The most events taken from the poller at once.
 const EVENTS_MAX: usize = 4096;
@@ -137,35 +137,27 @@ impl Session {
         Ok(())
     }
 
-    /// Handles a packet after the hello.
-    pub fn handle(&mut self, packet: ClientPacket<'_>) -> Result<(), Malformed> {
-        match packet {
-            ClientPacket::Hello { .. } => return Err(Malformed::Hello),
-            ClientPacket::Request { id, operation, arguments } => {
-                operations::handle(self, id, operation, arguments)?;
-            }
-            ClientPacket::Send { channel, messages } => self.send(channel, messages, None)?,
-            ClientPacket::SendPart { channel: number, part, content } => {
-                // Without a channel, nothing is told: the client has closed it.
-                if let Some(channel) = self.channels.get_mut(&number) {
-                    channel.send_part(number, part, content, &mut self.output)?;
-                    self.note_sending(number);
-                } else {
-                    self.bodies.add(number, part, content)?;
-                }
-            }
-            ClientPacket::Credit { channel: number, messages, octets } => {
-                if let Some(channel) = self.channels.get_mut(&number) {
-                    channel.credit.grant(messages, octets);
-                    self.deliver(number);
-                } else if let Some(channel) = self.deliveries.get_mut(&number) {
-                    channel.credit.grant(messages, octets);
-                    self.pass_on(number);
-                } else if self.files.grant(number, messages, octets) {
-                    self.tell_events(number);
-                }
-            }
-            ClientPacket::Ping { number } => self.output.put(ProgramPacket::Pong { number }),
+    /// Takes credit that the client grants.
+    pub fn grant(&mut self, number: u32, messages: u32, octets: u32) {
+        if let Some(channel) = self.channels.get_mut(&number) {
+            channel.credit.grant(messages, octets);
+            self.deliver(number);
+        } else if let Some(channel) = self.deliveries.get_mut(&number) {
+            channel.credit.grant(messages, octets);
+            self.pass_on(number);
+        } else if self.files.grant(number, messages, octets) {
+            self.tell_events(number);
+        }
+    }
+
+    /// Sends a part of a message through a channel, or adds it to a body.
+    pub fn send_part(&mut self, number: u32, part: Part, content: &[u8]) -> Result<(), Malformed> {
+        // Without a channel, nothing is told: the client has closed it.
+        if let Some(channel) = self.channels.get_mut(&number) {
+            channel.send_part(number, part, content, &mut self.output)?;
+            self.note_sending(number);
+        } else {
+            self.bodies.add(number, part, content)?;
         }
         Ok(())
     }
@@ -255,12 +247,12 @@ impl Session {
 
     /// Takes what threads have done.
     pub fn take_answers(&mut self) {
-        for answer in self.answers.take() {
-            match answer {
-                Answer::Done { id, outcome } => operations::answer(&mut self.output, id, outcome),
+        for taken in self.answers.take() {
+            match taken {
+                Answer::Done { id, outcome } => answer(&mut self.output, id, outcome),
                 Answer::Started { id, channel, outcome } => {
                     let outcome = outcome.and_then(|started| self.add(channel, started));
-                    operations::answer(&mut self.output, id, outcome);
+                    answer(&mut self.output, id, outcome);
                 }
                 Answer::NotAcked { channel, token, delivery } => {
                     // A client that was closed meanwhile has given it up.
