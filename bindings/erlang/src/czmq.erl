@@ -27,12 +27,12 @@
 -type socket() :: czmq_context:handle().
 -type auth() :: czmq_context:handle().
 -type cert() :: czmq_context:handle().
-%% The content, and whether more frames of the message follow.
 -type frame() :: {binary(), More :: boolean()}.
+%% The content, and whether more frames of the message follow.
 -type type() :: pinnace:type().
 -type flag() :: more | reuse | dontwait.
-%% What a call returns that fails.
 -type failed() :: {error, atom()}.
+%% What a call returns that fails.
 
 %% As CZMQ has it: what was not sent when a socket is destroyed is dropped.
 -define(LINGER, 0).

@@ -4,7 +4,7 @@
 -module(czmq_context).
 -behaviour(gen_server).
 
--export([start/1, start_link/1, stop/1, call/2, call/3, find/1]).
+-export([start/1, start_link/1, started/0, stop/1, call/2, call/3, find/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -include_lib("kernel/include/logger.hrl").
@@ -38,14 +38,27 @@ start_link(Options) ->
     with_application(fun() -> gen_server:start_link(?MODULE, Options, []) end).
 
 with_application(Start) ->
-    case application:ensure_all_started(pinnace) of
-        {ok, _} ->
+    case started() of
+        ok ->
             case Start() of
                 {ok, Pid} -> {ok, Pid};
                 {error, Reason} -> {error, Reason}
             end;
-        {error, Reason} ->
-            {error, Reason}
+        Error ->
+            Error
+    end.
+
+%% Starts the application, unless its processes are there: they may be below a supervisor of somebody else.
+-spec started() -> ok | {error, term()}.
+started() ->
+    case whereis(pinnace_sup) of
+        undefined ->
+            case application:ensure_all_started(pinnace) of
+                {ok, _} -> ok;
+                Error -> Error
+            end;
+        _ ->
+            ok
     end.
 
 %% Ends a context. One that has ended is none.

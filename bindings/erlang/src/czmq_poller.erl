@@ -11,9 +11,9 @@
 
 -export_type([option/0]).
 
+-type option() :: {poll_interval, non_neg_integer()} | {target, pid()} | {dispatch, fun(([binary()]) -> term())}.
 %% `poll_interval' has no effect. `dispatch' is called with the frames of each message, in the poller's process, instead
 %% of sending them. `target' is the caller, or none with `dispatch', if it is not given.
--type option() :: {poll_interval, non_neg_integer()} | {target, pid()} | {dispatch, fun(([binary()]) -> term())}.
 
 %% How many messages come before the target's mailbox is looked at, at which length they are held back, and how long.
 -define(STEP, 1000).

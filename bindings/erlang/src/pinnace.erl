@@ -25,12 +25,14 @@
                   os_pid := non_neg_integer()}.
 -type reason() :: atom() | {errno, integer()}.
 -type endpoint() :: iodata().
-%% What is sent: a frame, or a list of frames.
+%% The options that the node has, and not the program.
+-define(IS_OWN(Name), Name =:= active; Name =:= deliver; Name =:= copy; Name =:= window).
 -type frames() :: binary() | [iodata()].
+%% What is sent: a frame, or a list of frames.
 -type message() :: pinnace_wire:message().
-%% `active', `deliver' and `copy', or an option of zmq_setsockopt(3) in lower case and without `ZMQ_'.
 -type option() :: {active, boolean() | once | pos_integer()} | {deliver, message | batch}
-                | {copy, non_neg_integer()} | {atom(), integer() | boolean() | infinity | iodata()}.
+                | {copy, non_neg_integer()} | {window, pos_integer()} | {atom(), integer() | boolean() | infinity | iodata()}.
+%% `active', `deliver', `copy' and `window', or an option of zmq_setsockopt(3) in lower case and without `ZMQ_'.
 
 %% @doc The context of sockets that name no other.
 -spec context() -> context().
@@ -150,7 +152,8 @@ send(?HANDLE(Id, Registry), Frames, Options) when ?IS_LOCAL(Registry) ->
             case pinnace_wire:fits_request([<<Id:32>> | Encoded]) of
                 true -> pass(Id, Encoded, Octets, 1, confirm);
                 false -> {error, emsgsize}
-            end
+            end;
+        _ -> {error, einval}
     end;
 send(?HANDLE(_, _), _Frames, _Options) ->
     {error, remote_node}.
@@ -189,7 +192,7 @@ pass(Id, Encoded, Octets, Count, How) ->
                     ok = atomics:add(Room, ?ROOM, Octets),
                     wait(room, Id, Encoded, Octets, Count, How, Room)
             end;
-        [{_, {unanswered, _}, _, _}] ->
+        [{_, {unanswered, _, _}, _, _}] ->
             pinnace_port:call({drop_answer, Id, How =:= direct});
         [] ->
             {error, closed};
@@ -278,10 +281,13 @@ pass_gathered(Id, Room, Batch, Octets, Count) ->
 recv(Socket) ->
     recv(Socket, infinity).
 
-%% @doc As `recv/1', but waits at most for a number of milliseconds. A message that comes later is not lost.
+%% @doc As `recv/1', but waits at most for a number of milliseconds. A message that comes later is not lost. Errors:
+%% `timeout'; with 0, `eagain'.
 -spec recv(socket(), timeout()) -> {ok, message()} | {error, reason()}.
-recv(Socket, Timeout) ->
-    local(Socket, fun(Id) -> pinnace_port:call({recv, Id, Timeout}) end).
+recv(Socket, Timeout) when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->
+    local(Socket, fun(Id) -> pinnace_port:call({recv, Id, Timeout}) end);
+recv(_Socket, _Timeout) ->
+    {error, einval}.
 
 %% @doc Sets options of a socket, or of a context, in their order, up to the first error.
 -spec setopts(socket() | context(), [option()]) -> ok | {error, reason()}.
@@ -291,13 +297,15 @@ setopts(Socket, [Option | Options]) ->
     case set(Socket, Option) of
         ok -> setopts(Socket, Options);
         Error -> Error
-    end.
+    end;
+setopts(_Socket, _Options) ->
+    {error, einval}.
 
 set(?CONTEXT_HANDLE(_, _) = Context, Option) ->
     of_context(Context, fun(Id) -> pinnace_context:set(Id, Option) end);
-set(Socket, {Name, _} = Option) when Name =:= active; Name =:= deliver; Name =:= copy ->
+set(Socket, {Name, _} = Option) when ?IS_OWN(Name) ->
     local(Socket, fun(Id) -> pinnace_port:call({set, Id, Option}) end);
-set(Socket, {Name, Value}) ->
+set(Socket, {Name, Value}) when is_atom(Name) ->
     local(Socket, fun(Id) ->
         case pinnace_port:option(Name) of
             {Number, Kind} ->
@@ -308,7 +316,9 @@ set(Socket, {Name, Value}) ->
             undefined ->
                 {error, einval}
         end
-    end).
+    end);
+set(_Socket, _Option) ->
+    {error, einval}.
 
 %% @doc The values of options of a socket, or of a context.
 -spec getopts(socket() | context(), [atom()]) -> {ok, [{atom(), term()}]} | {error, reason()}.
@@ -325,7 +335,7 @@ getopts(Socket, [Name | Names], Found) ->
 
 get(?CONTEXT_HANDLE(_, _) = Context, Name) ->
     of_context(Context, fun(Id) -> pinnace_context:get(Id, Name) end);
-get(Socket, Name) when Name =:= active; Name =:= deliver; Name =:= copy ->
+get(Socket, Name) when ?IS_OWN(Name) ->
     local(Socket, fun(Id) -> pinnace_port:call({get, Id, Name}) end);
 get(Socket, Name) ->
     local(Socket, fun(Id) ->
@@ -365,6 +375,8 @@ monitor(Socket) ->
 %% @doc As `monitor/1', for these events (zmq_socket_monitor(3)). The messages are `{pinnace_event, Socket, Event}' with
 %% a map of `event', `value' and `endpoint'. They end when the result is closed.
 -spec monitor(socket(), non_neg_integer()) -> {ok, socket()} | {error, reason()}.
+monitor(_Socket, Events) when not is_integer(Events); Events < 0; Events >= 1 bsl 64 ->
+    {error, einval};
 monitor(Socket, Events) ->
     local(Socket, fun(Id) -> pinnace_port:call({monitor, Id, Events, self()}) end).
 

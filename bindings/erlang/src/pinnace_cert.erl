@@ -10,8 +10,8 @@
 
 -include("pinnace_port.hrl").
 
-%% Keys have 32 octets. `metadata': names and values about the owner.
 -type cert() :: #{public := binary(), secret => binary(), metadata => [{text(), text()}]}.
+%% Keys have 32 octets. `metadata': names and values about the owner.
 -type text() :: unicode:chardata().
 
 %% Which files an operation reads or writes.

@@ -21,7 +21,7 @@
 %% the client is started again in the next one: a send goes on, and what was not settled comes again.
 -module(pinnace_delivery).
 
--export([start_link/1, start_link/3, start_link/4, child_spec/1, child_spec/3, stop/1]).
+-export([start_link/1, start_link/3, start_link/4, child_spec/1, child_spec/3, stop/1, stop/2]).
 -export([deliver/3, deliver/4, deliver_many/3, deliver_many/4, settle/2]).
 -export([subscribe/2, unsubscribe/2, wait_listeners/4, addresses/2]).
 -export([pending/1, pending_by_receiver/1, wait_pending/3, clear_pending/2, drain/2, forget/2]).
@@ -31,40 +31,40 @@
 
 -include("pinnace_port.hrl").
 
-%% A process that `start_link' has started, or its name.
 -type client() :: pid() | atom() | {local, atom()} | {global, term()} | {via, module(), term()}.
+%% A process that `start_link' has started, or its name.
 -type name() :: {local, atom()} | {global, term()} | {via, module(), term()}.
-%% `name': the client's name. `topic': what it listens on, if it is not the name. `topics': others. `prefetch': how many
-%% messages it has at most that are not settled (100). `close_within': how long its end may take, in milliseconds
-%% (3000). `cert', `trust', `peers': files of certificates, and clients that are known in advance. All others are those
-%% of the C interface in docs/reference/delivery.md, such as `data_dir', `registry' and `max_deliveries'.
 -type options() :: #{name := text(), topic => text(), topics => [text()], prefetch => pos_integer(),
                      close_within => non_neg_integer(), cert => file:filename_all(),
                      trust => [{text(), file:filename_all()}], peers => [{text(), text(), [text()]}],
                      atom() => integer() | boolean() | forever | text()}.
+%% `name': the client's name. `topic': what it listens on, if it is not the name. `topics': others. `prefetch': how many
+%% messages it has at most that are not settled (100). `close_within': how long its end may take, in milliseconds
+%% (3000). `cert', `trust', `peers': files of certificates, and clients that are known in advance. All others are those
+%% of the C interface in docs/reference/delivery.md, such as `data_dir', `registry' and `max_deliveries'.
 -type text() :: unicode:chardata().
+-type send_options() :: #{all => boolean(), durability => sync | interval | memory, ttl => pos_integer(),
+                          timeout => timeout(), id => text(), content_type => text(), traceparent => text(),
+                          tracestate => text(), ordering_key => text(), headers => [{text(), iodata()}]}.
 %% `all': to each client that listens, and not to one. `durability': on the disk when the call returns (`sync', the
 %% default), soon (`interval'), or never (`memory'). `ttl': how long it is kept, in milliseconds. `timeout': how long
 %% to wait for room and the disk.
 %% `id': a further message of this id is a retry, which is not stored again.
--type send_options() :: #{all => boolean(), durability => sync | interval | memory, ttl => pos_integer(),
-                          timeout => timeout(), id => text(), content_type => text(), traceparent => text(),
-                          tracestate => text(), ordering_key => text(), headers => [{text(), iodata()}]}.
-%% `deliveries': how often it was delivered, with this time. `redelivered': this process had it before. `accepted': when
-%% its sender has stored it, in milliseconds since 1970. `dead': why it is a dead letter.
 -type message() :: #{topic := binary(), from := binary(), body := binary(), deliveries := pos_integer(),
                      redelivered := boolean(), accepted := non_neg_integer(), cursor := cursor(),
                      ref := pinnace_delivery_client:ref(), id => binary(),
                      content_type => binary(), traceparent => binary(), tracestate => binary(),
                      ordering_key => binary(), headers := [{binary(), binary()}],
                      dead => #{topic := binary(), receiver := binary(), reason := atom(), deliveries := pos_integer()}}.
-%% What identifies a message, for effects that happen once (docs/delivery-guide.md): the sender's store, 32 hexadecimal
-%% digits, a stream of it, and the message's number; no message of the stream up to `settled' comes again.
+%% `deliveries': how often it was delivered, with this time. `redelivered': this process had it before. `accepted': when
+%% its sender has stored it, in milliseconds since 1970. `dead': why it is a dead letter.
 -type cursor() :: #{sender := binary(), stream := non_neg_integer(), number := pos_integer(),
                     settled := non_neg_integer()}.
-%% What becomes of a message. `in_progress': it takes more time than `ack_within_ms', and is settled later.
+%% What identifies a message, for effects that happen once (docs/delivery-guide.md): the sender's store, 32 hexadecimal
+%% digits, a stream of it, and the message's number; no message of the stream up to `settled' comes again.
 -type verdict() :: ack | {ack, [outgoing()]} | nack | {nack, Ms :: non_neg_integer()} | terminate | give_back
                  | in_progress.
+%% What becomes of a message. `in_progress': it takes more time than `ack_within_ms', and is settled later.
 -type outgoing() :: {text(), iodata()} | {text(), iodata(), send_options()}.
 -type result() :: {ack | {ack, [outgoing()]} | nack | {nack, non_neg_integer()} | terminate | give_back | later,
                    State :: term()}
@@ -117,13 +117,20 @@ child_spec(#{name := Client} = Options, Module, Arguments) ->
 shutdown(Options) ->
     pinnace_delivery_client:close_within(Options) + 4000.
 
-%% @doc Ends a client. Its subscriptions and what is pending stay, for the next one of its name.
+%% @doc Ends a client, once its module has handled the message that it has. Subscriptions and what is pending stay, for
+%% the next one of its name. `drain/2' before it waits until what the client has is settled.
 -spec stop(client()) -> ok.
 stop(Client) ->
-    gen_server:stop(Client).
+    stop(Client, infinity).
 
-%% @doc Sends a message to one of the clients that listen on a topic. When it returns, the message is on the disk. The
-%% result is how many clients it goes to: 0 if it is kept for the first that will listen.
+%% @doc As `stop/1', but after so many milliseconds it fails with the exit `timeout', and the client goes on.
+-spec stop(client(), timeout()) -> ok.
+stop(Client, Timeout) ->
+    gen_server:stop(case Client of {local, Name} -> Name; _ -> Client end, normal, Timeout).
+
+%% @doc Sends a message to one of the clients that listen on a topic, or that will listen on it; the client itself does
+%% not get it. When it returns, the message is on the disk. The result is 1. With the option `all' it is the number of
+%% clients that it goes to, 0 if it is kept for the first that will listen.
 -spec deliver(client(), text(), iodata()) -> {ok, non_neg_integer()} | {error, pinnace:reason()}.
 deliver(Client, Topic, Body) ->
     deliver(Client, Topic, Body, #{}).
@@ -138,9 +145,12 @@ deliver(Client, Topic, Body, Options) ->
 deliver_many(Client, Topic, Bodies) ->
     deliver_many(Client, Topic, Bodies, #{}).
 
-%% @doc As `deliver_many/3', with options for each. `id' is only for a single one.
+%% @doc As `deliver_many/3', with options for each. Error `einval' of all: an `id' for more than one, which would be
+%% stored once.
 -spec deliver_many(client(), text(), [iodata()], send_options()) ->
     [{ok, non_neg_integer()} | {error, pinnace:reason()}].
+deliver_many(_Client, _Topic, [_, _ | _] = Bodies, #{id := _}) ->
+    [{error, einval} || _ <- Bodies];
 deliver_many(Client, Topic, Bodies, Options) ->
     Deadline = deadline(maps:get(timeout, Options, infinity)),
     try [pinnace_delivery_wire:message(Topic, Body, Options) || Body <- Bodies] of
@@ -186,6 +196,8 @@ end_send({large, {Pid, Monitor}}) ->
     end.
 
 reply({reply, {ok, <<Receivers:32>>}}) -> {ok, Receivers};
+%% The text says which limit is reached, and by whom.
+reply({reply, {error, {enospc, Text}}}) -> {error, {enospc, Text}};
 reply({reply, {error, {Reason, _Text}}}) -> {error, reason(Reason)};
 reply({reply, {error, Reason}}) -> {error, Reason};
 reply({error, _}) -> {error, port_crashed}.
@@ -225,14 +237,25 @@ settle(#{ref := Ref}, Verdict) ->
 %% @doc Listens on a further topic, until the client unsubscribes.
 -spec subscribe(client(), text()) -> ok | {error, pinnace:reason()}.
 subscribe(Client, Topic) ->
-    call(Client, {subscribe, pinnace_options:text(Topic)}).
+    listen(Client, ?LISTEN, pinnace_options:text(Topic)).
 
 -spec unsubscribe(client(), text()) -> ok | {error, pinnace:reason()}.
 unsubscribe(Client, Topic) ->
-    call(Client, {unsubscribe, pinnace_options:text(Topic)}).
+    listen(Client, ?UNLISTEN, pinnace_options:text(Topic)).
+
+%% The process of the client keeps the topics for the next program.
+listen(Client, Operation, Topic) ->
+    case pid(Client) of
+        {ok, Pid} ->
+            Noted = fun(Port) -> Pid ! {pinnace_delivery_client, {listens, Port, Operation, Topic}} end,
+            done(ask_of(Pid, Operation, fun(_Left) -> pinnace_wire:bytes(Topic) end, infinity, Noted));
+        Error -> Error
+    end.
 
 %% @doc Waits until so many clients listen on a topic.
 -spec wait_listeners(client(), text(), pos_integer(), timeout()) -> ok | {error, pinnace:reason()}.
+wait_listeners(_Client, _Topic, Count, _Timeout) when not is_integer(Count); Count < 0; Count >= 1 bsl 32 ->
+    {error, einval};
 wait_listeners(Client, Topic, Count, Timeout) ->
     Name = pinnace_options:part(Topic),
     done(ask(Client, ?WAIT_LISTENERS, fun(Left) -> [Name, <<Count:32, Left:32/signed>>] end, Timeout)).
@@ -262,6 +285,8 @@ pending_by_receiver(Client) ->
 
 %% @doc Waits until at most so many are not acknowledged.
 -spec wait_pending(client(), non_neg_integer(), timeout()) -> ok | {error, pinnace:reason()}.
+wait_pending(_Client, Most, _Timeout) when not is_integer(Most); Most < 0; Most >= 1 bsl 64 ->
+    {error, einval};
 wait_pending(Client, Most, Timeout) ->
     done(ask(Client, ?WAIT_PENDING, fun(Left) -> <<Most:64, Left:32/signed>> end, Timeout)).
 
@@ -303,17 +328,21 @@ ask(Client, Operation, Arguments) ->
 %% Requests an operation of a client's channel, again if the program dies meanwhile.
 ask(Client, Operation, Arguments, Timeout) ->
     case pid(Client) of
-        {ok, Pid} -> ask_of(Pid, Operation, Arguments, deadline(Timeout));
+        {ok, Pid} -> ask_of(Pid, Operation, Arguments, deadline(Timeout), fun(_Port) -> ok end);
         Error -> Error
     end.
 
-ask_of(Pid, Operation, Arguments, Deadline) ->
+%% `Noted' gets the port to the program that has carried it out.
+ask_of(Pid, Operation, Arguments, Deadline, Noted) ->
     case up(Pid, Deadline) of
         {ok, Id, Port} ->
             case pinnace_relays:request(Port, Operation, [<<Id:32>>, Arguments(left(Deadline))]) of
-                {error, port_crashed} -> ask_of(Pid, Operation, Arguments, Deadline);
+                {error, port_crashed} -> ask_of(Pid, Operation, Arguments, Deadline, Noted);
                 {error, {Reason, Text}} when is_binary(Text) -> {error, reason(Reason)};
-                Reply -> Reply
+                {ok, _} = Reply ->
+                    _ = Noted(Port),
+                    Reply;
+                Error -> Error
             end;
         Error ->
             Error
@@ -345,16 +374,6 @@ wait_up(Pid, Deadline) ->
     catch
         exit:{timeout, _} -> {error, timeout};
         exit:_ -> {error, closed}
-    end.
-
-call(Client, Request) ->
-    case pid(Client) of
-        {ok, Pid} ->
-            try gen_server:call(Pid, {pinnace_delivery_client, Request}, infinity)
-            catch exit:_ -> {error, closed}
-            end;
-        Error ->
-            Error
     end.
 
 pid(Client) ->

@@ -10,8 +10,8 @@
 -include_lib("kernel/include/logger.hrl").
 -include("pinnace_port.hrl").
 
-%% The process of the client, the program's port, and the number of the delivery in the program.
--opaque ref() :: {pid(), port(), non_neg_integer()}.
+%% The process of the client, its channel, the program's port, and the number of the delivery in the program.
+-opaque ref() :: {pid(), pos_integer(), port(), non_neg_integer()}.
 -export_type([ref/0]).
 
 -define(PREFETCH, 100).
@@ -47,18 +47,35 @@
     seen = pinnace_delivery_seen:new() :: pinnace_delivery_seen:seen(),
     %% The begin of a delivery that comes in parts.
     part = [] :: iodata(),
-    %% Calls that wait until the client is started, the last first.
-    waiting = [] :: [{gen_server:from(), term()}]
+    %% Callers that wait until the client is started.
+    waiting = [] :: [gen_server:from()],
+    %% The topics that the last request to start it had.
+    listed = [] :: [binary()]
 }).
 
 %% As pinnace_delivery:settle/2.
 -spec settle(ref(), pinnace_delivery:verdict()) -> ok | {error, pinnace:reason()}.
-settle({Pid, Port, Token}, Verdict) ->
-    try gen_server:call(Pid, {?MODULE, {settle, Port, Token, verdict(Verdict)}}, infinity)
+settle({Pid, Id, Port, Token}, Verdict) when node(Pid) =:= node() ->
+    try verdict(Verdict) of
+        Settlement ->
+            {Operation, Arguments, Settled} = request(Id, Token, Settlement),
+            case pinnace_relays:request(Port, Operation, Arguments) of
+                {ok, _} ->
+                    Pid ! {?MODULE, {settled, Port, Token, Settled}},
+                    ok;
+                {error, {ecanceled, Text}} when is_binary(Text) -> {error, closed};
+                {error, {Reason, Text}} when is_binary(Text) -> {error, Reason};
+                Error -> Error
+            end
     catch
-        error:_ -> {error, einval};
-        exit:_ -> {error, closed}
-    end.
+        error:_ -> {error, einval}
+    end;
+settle(_Ref, _Verdict) ->
+    {error, remote_node}.
+
+%% The request that settles a delivery, and the verdict as a number.
+request(Id, Token, {together, Messages}) -> {?TOGETHER, [<<Id:32, Token:64>> | Messages], ?ACK};
+request(Id, Token, {Verdict, Delay}) -> {?SETTLE, <<Id:32, Token:64, Verdict, Delay:32/signed>>, Verdict}.
 
 %% How long the end of a client may take, in milliseconds.
 -spec close_within(pinnace_delivery:options()) -> non_neg_integer().
@@ -81,9 +98,14 @@ init_module(none, _Arguments) ->
     {ok, none};
 init_module(Module, Arguments) ->
     _ = code:ensure_loaded(Module),
-    case has(Module, init, 1) of
-        true -> Module:init(Arguments);
-        false -> {ok, Arguments}
+    case has(Module, handle_message, 2) of
+        true ->
+            case has(Module, init, 1) of
+                true -> Module:init(Arguments);
+                false -> {ok, Arguments}
+            end;
+        false ->
+            {stop, {undef, {Module, handle_message, 2}}}
     end.
 
 has(Module, Function, Arity) ->
@@ -95,14 +117,17 @@ topics(Options) ->
 open(#state{options = Options} = State) ->
     %% It fails here if an option is of a wrong type.
     _ = iolist_size(start_arguments(State)),
-    true = is_integer(close_within(Options)) andalso prefetch(Options) > 0,
+    true = is_number_from(0, close_within(Options)) andalso is_number_from(1, prefetch(Options)),
     case pinnace_relays:open({?END, <<?FAIL, (close_within(Options)):32>>}) of
         {ok, Id, Port} ->
             _ = monitor(process, pinnace_registry),
-            first(Port, soon(?START_AGAIN_MS), State#state{id = Id});
+            first(Port, soon(?START_AGAIN_MS), State#state{id = Id, listed = State#state.topics});
         {error, Reason} ->
             {stop, Reason}
     end.
+
+is_number_from(Least, Number) ->
+    is_integer(Number) andalso Number >= Least andalso Number < 1 bsl 31.
 
 start_arguments(#state{id = Id, options = Options, topics = Topics}) ->
     [<<Id:32>> | pinnace_delivery_wire:start(Options, Topics)].
@@ -134,15 +159,19 @@ first(Port, Deadline, State) ->
 is_in_use({Reason, _Text}) -> Reason =:= eexist orelse Reason =:= ebusy;
 is_in_use(_Reason) -> false.
 
-started(Port, #state{options = Options, module = Module, waiting = Waiting} = State) ->
+started(Port, #state{id = Id, options = Options, module = Module, waiting = Waiting} = State) ->
+    #state{topics = Topics, listed = Listed} = State,
     ok = pinnace_relays:is_up(Port),
     Started = State#state{port = Port, starting = none, waiting = []},
     _ = Module =:= none orelse grant(prefetch(Options), ?WINDOW, Started),
-    lists:foldr(fun({From, Request}, Next) ->
-        {Reply, After} = of_started(Request, Next),
-        gen_server:reply(From, Reply),
-        After
-    end, Started, Waiting).
+    lists:foreach(fun(From) -> gen_server:reply(From, {ok, Id, Port}) end, Waiting),
+    %% Topics may have come and gone since it was asked for.
+    lists:foreach(fun(Topic) -> listen(?LISTEN, Topic, Started) end, Topics -- Listed),
+    lists:foreach(fun(Topic) -> listen(?UNLISTEN, Topic, Started) end, Listed -- Topics),
+    Started.
+
+listen(Operation, Topic, #state{id = Id, port = Port}) ->
+    catch port_command(Port, pinnace_wire:order(Operation, [<<Id:32>> | pinnace_wire:bytes(Topic)])).
 
 prefetch(Options) ->
     maps:get(prefetch, Options, ?PREFETCH).
@@ -152,48 +181,15 @@ grant(Messages, Octets, #state{id = Id, port = Port}) ->
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, term(), #state{}} | {noreply, #state{}} | {stop, term(), #state{}} | {stop, term(), term(), #state{}}.
-handle_call({?MODULE, {settle, Port, Token, Verdict}}, _From, State) ->
-    settle(Port, Token, Verdict, State);
-handle_call({?MODULE, Request}, From, #state{port = Port, waiting = Waiting} = State) ->
+handle_call({?MODULE, up}, From, #state{id = Id, port = Port, waiting = Waiting} = State) ->
     case Port =/= down andalso erlang:port_info(Port, id) of
-        {id, _} ->
-            {Reply, Next} = of_started(Request, State),
-            {reply, Reply, Next};
-        _ ->
-            {noreply, State#state{waiting = [{From, Request} | Waiting]}}
+        {id, _} -> {reply, {ok, Id, Port}, State};
+        _ -> {noreply, State#state{waiting = [From | Waiting]}}
     end;
 handle_call(Request, From, #state{module = Module} = State) ->
     case has(Module, handle_call, 3) of
         true -> result(Module:handle_call(Request, From, State#state.state), State);
         false -> {reply, {error, einval}, State}
-    end.
-
-settle(Port, Token, Verdict, #state{port = Port, in_hand = InHand} = State) ->
-    case InHand of
-        #{Token := _} ->
-            {Reply, Next} = settled(Token, Verdict, State),
-            {reply, Reply, Next};
-        #{} ->
-            {reply, {error, enoent}, State}
-    end;
-settle(_Port, _Token, _Verdict, State) ->
-    {reply, {error, port_crashed}, State}.
-
-%% What a started client is asked for.
-of_started(up, #state{id = Id, port = Port} = State) ->
-    {{ok, Id, Port}, State};
-of_started({subscribe, Topic}, #state{topics = Topics} = State) ->
-    listen(?LISTEN, Topic, State#state{topics = [Topic | lists:delete(Topic, Topics)]}, State);
-of_started({unsubscribe, Topic}, #state{topics = Topics} = State) ->
-    listen(?UNLISTEN, Topic, State#state{topics = lists:delete(Topic, Topics)}, State).
-
-%% If the program dies meanwhile, the client is started with the topics in the next one.
-listen(Operation, Topic, Next, #state{id = Id, port = Port} = State) ->
-    case pinnace_relays:request(Port, Operation, [<<Id:32>> | pinnace_wire:bytes(Topic)]) of
-        {ok, _} -> {ok, Next};
-        {error, port_crashed} -> {ok, Next};
-        {error, {Reason, _Text}} -> {{error, Reason}, State};
-        Error -> {Error, State}
     end.
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
@@ -222,6 +218,16 @@ handle_info({pinnace_port, down}, State) ->
     {noreply, State#state{port = down, starting = none, queue = queue:new(), in_hand = #{}, part = []}};
 handle_info({pinnace_port, Port}, State) ->
     {noreply, start_again(Port, soon(?START_AGAIN_MS), State)};
+handle_info({?MODULE, {settled, Port, Token, Verdict}}, #state{port = Port} = State) ->
+    {noreply, done(Token, Verdict, State)};
+handle_info({?MODULE, {settled, _Port, _Token, _Verdict}}, State) ->
+    {noreply, State};
+handle_info({?MODULE, {listens, Port, Operation, Topic}}, #state{topics = Topics} = State) ->
+    Others = lists:delete(Topic, Topics),
+    Next = State#state{topics = case Operation of ?LISTEN -> [Topic | Others]; ?UNLISTEN -> Others end},
+    %% The program that knows has died since.
+    _ = Port =:= State#state.port orelse listen(Operation, Topic, Next),
+    {noreply, Next};
 handle_info({?MODULE, {start, Port, Deadline}}, #state{starting = none, port = down} = State) ->
     {noreply, start_again(Port, Deadline, State)};
 handle_info({?MODULE, {start, _Port, _Deadline}}, State) ->
@@ -247,7 +253,7 @@ other(Message, #state{module = Module} = State) ->
 %% Starts the client in another program. It may be the next of several.
 start_again(Port, Deadline, State) ->
     Request = gen_server:send_request(pinnace_port, {request, Port, ?START, start_arguments(State)}),
-    State#state{starting = {Request, Port, Deadline}}.
+    State#state{starting = {Request, Port, Deadline}, listed = State#state.topics}.
 
 start_answered({ok, _Endpoint}, Port, _Deadline, State) ->
     {noreply, started(Port, State)};
@@ -282,7 +288,7 @@ handle(Token, #state{queue = Queue, in_hand = InHand, seen = Seen} = State) ->
 
 pass(Token, #{deliveries := Deliveries} = Message, #state{port = Port, module = Module} = State) ->
     Again = Deliveries > 1 orelse is_map_key(redelivered, Message),
-    Marked = Message#{ref => {self(), Port, Token}, redelivered => Again},
+    Marked = Message#{ref => {self(), State#state.id, Port, Token}, redelivered => Again},
     try outcome(Module:handle_message(Marked, State#state.state)) of
         {later, Next} -> {noreply, State#state{state = Next}};
         {stop, Reason, Next} -> {stop, Reason, State#state{state = Next}};
@@ -313,8 +319,9 @@ verdict(terminate) -> {?TERMINATE, 0};
 verdict(give_back) -> {?GIVE_BACK, 0};
 verdict(in_progress) -> {?IN_PROGRESS, 0}.
 
-settled(Token, {together, Messages}, #state{id = Id, port = Port} = State) ->
-    case pinnace_relays:request(Port, ?TOGETHER, [<<Id:32, Token:64>> | Messages]) of
+settled(Token, {together, _} = Settlement, #state{id = Id, port = Port} = State) ->
+    {Operation, Arguments, ?ACK} = request(Id, Token, Settlement),
+    case pinnace_relays:request(Port, Operation, Arguments) of
         {ok, _} -> {ok, done(Token, ?ACK, State)};
         {error, {Reason, Text}} when is_binary(Text) -> {{error, Reason}, State};
         Error -> {Error, State}
@@ -323,9 +330,9 @@ settled(Token, Verdict, State) ->
     {ok, told(Token, Verdict, State)}.
 
 %% Tells the program.
-told(Token, {Verdict, Delay}, #state{id = Id, port = Port} = State) ->
-    Arguments = <<Id:32, Token:64, Verdict, Delay:32/signed>>,
-    _ = catch port_command(Port, pinnace_wire:order(?SETTLE, Arguments)),
+told(Token, Settlement, #state{id = Id, port = Port} = State) ->
+    {Operation, Arguments, Verdict} = request(Id, Token, Settlement),
+    _ = catch port_command(Port, pinnace_wire:order(Operation, Arguments)),
     done(Token, Verdict, State).
 
 %% Grants the program as much again.

@@ -16,8 +16,8 @@
 -type context() :: pid().
 -type socket() :: czmq_context:handle().
 -type type() :: pinnace:type().
-%% `active_pid' is the caller, if it is not given.
 -type option() :: {active, boolean()} | {active_pid, pid()}.
+%% `active_pid' is the caller, if it is not given.
 -type flag() :: dontwait | noblock | sndmore.
 -type failed() :: {error, pinnace:reason() | enotsock}.
 
@@ -44,8 +44,8 @@ term(Context, _Timeout) ->
 %% @doc The release of the program.
 -spec version() -> {non_neg_integer(), non_neg_integer(), non_neg_integer()} | {error, term()}.
 version() ->
-    case application:ensure_all_started(pinnace) of
-        {ok, _} ->
+    case czmq_context:started() of
+        ok ->
             {ok, Release} = pinnace:version(),
             {match, Numbers} = re:run(Release, "^([0-9]+)\\.([0-9]+)\\.([0-9]+)", [{capture, all_but_first, list}]),
             list_to_tuple([list_to_integer(Number) || Number <- Numbers]);

@@ -24,43 +24,43 @@
 -type client() :: process().
 -type transfer() :: pid().
 -type text() :: unicode:chardata().
-%% Of CURVE: 32 octets, or 40 characters of Z85.
 -type key() :: iodata().
-%% `endpoints': where it listens. `folders': which folders it serves, by virtual paths such as `/data'; clients may
-%% upload to one that is `writable'. `key', or `cert', a file: the server's secret key. `users': only these are admitted.
-%% `grants': what users may do, or `*', which is anybody. All others are those of the C interface in
-%% docs/reference/files.md, such as `domain' and `quiet_ms'.
+%% Of CURVE: 32 octets, or 40 characters of Z85.
 -type server_options() :: #{endpoints => [text()], folders => [{text(), path()} | {text(), path(), writable}],
                             key => key(), cert => path(),
                             users => [{text(), {key, key()} | {cert, path()} | {password, text()}}],
                             grants => [{text(), text(), read | write}], atom() => value()}.
-%% `key': the client's secret key, and the server's public one. `cert': the files of both.
+%% `endpoints': where it listens. `folders': which folders it serves, by virtual paths such as `/data'; clients may
+%% upload to one that is `writable'. `key', or `cert', a file: the server's secret key. `users': only these are admitted.
+%% `grants': what users may do, or `*', which is anybody. All others are those of the C interface in
+%% docs/reference/files.md, such as `domain' and `quiet_ms'.
 -type client_options() :: #{key => {key(), key()}, cert => {path(), path()}, password => {text(), text()},
                             atom() => value()}.
-%% `filter': the first pattern that a name matches decides. All others are those of docs/reference/files.md.
+%% `key': the client's secret key, and the server's public one. `cert': the files of both.
 -type rules() :: #{filter => [{exclude | include, text()}], atom() => value()}.
+%% `filter': the first pattern that a name matches decides. All others are those of docs/reference/files.md.
+-type transfer_options() :: #{progress => pid() | fun((event()) -> term()), events => all | [kind()],
+                              timeout => timeout(), filter => [{exclude | include, text()}], atom() => term()}.
 %% `progress': a process that gets `{pinnace_files, Transfer, Event}', or a function that the transfer's process calls.
 %% The transfer waits for either, but not for a process that waits for its end. `events': which kinds are told (all).
 %% `timeout': when it is cancelled, in milliseconds (infinity). All others are rules.
--type transfer_options() :: #{progress => pid() | fun((event()) -> term()), events => all | [kind()],
-                              timeout => timeout(), filter => [{exclude | include, text()}], atom() => term()}.
 -type value() :: integer() | boolean() | atom() | text().
 -type path() :: file:name_all().
-%% A virtual path of the server is a text, and one of this host is as those of `file'. As for rsync(1), a slash at the
-%% end of the source means the folder's content.
 -type what() :: {get, Path :: text(), To :: path()} | {put, From :: path(), Path :: text()}
               | {follow, Path :: text(), To :: path()} | {list, Path :: text()} | {discard, Path :: text()}.
+%% A virtual path of the server is a text, and one of this host is as those of `file'. As for rsync(1), a slash at the
+%% end of the source means the folder's content.
 -type kind() :: listed | begun | progress | finished | removed | moved | planned | current | failed | linked | lost.
-%% `event' is the kind; docs/erlang.md has the others.
 -type event() :: #{event := kind(), atom() => term()}.
+%% `event' is the kind; docs/erlang.md has the others.
 -type entry() :: #{path := binary(), type := file | directory | link, bytes := non_neg_integer(),
                    mode := non_neg_integer(), mtime_ns := integer(), target := binary()}.
-%% `here': it failed on the disk of this host.
 -type failure() :: #{path := binary(), reason := pinnace:reason(), text := binary(), here := boolean()}.
-%% `files' and `bytes' that were transferred, and how many files failed. `failures' are the first of these, up to 1 MiB.
-%% `entries': the names of a listing, unless they were told to `progress'.
+%% `here': it failed on the disk of this host.
 -type report() :: #{files := non_neg_integer(), bytes := non_neg_integer(), failed := non_neg_integer(),
                     failures := [failure()], entries => [entry()]}.
+%% `files' and `bytes' that were transferred, and how many files failed. `failures' are the first of these, up to 1 MiB.
+%% `entries': the names of a listing, unless they were told to `progress'.
 -type result() :: {ok, report()} | {error, pinnace:reason()}.
 
 %% @doc Starts a server.

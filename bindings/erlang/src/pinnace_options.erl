@@ -35,10 +35,11 @@ text(Text) ->
     end.
 
 %% A path from the root on, as the system has it: the program may have been started in another directory. A slash at its
-%% end has a meaning.
+%% end has a meaning. No path is empty.
 -spec file(file:name_all()) -> binary().
 file(Name) ->
     Octets = octets(Name),
+    _ = Octets =:= <<>> andalso error(badarg),
     Absolute = octets(filename:absname(Octets)),
     case binary:longest_common_suffix([Octets, <<"/">>]) of
         1 when Absolute =/= <<"/">> -> <<Absolute/binary, $/>>;

@@ -192,6 +192,8 @@ handle_info({Port, {data, Packet}}, #state{program = {Port, _}} = State) ->
     end;
 handle_info({recv_timeout, Id, From}, State) ->
     {noreply, change(Id, fun(Sock) -> pinnace_sock:give_up(From, Sock) end, State)};
+handle_info({tell_unsent, Id}, State) ->
+    {noreply, change(Id, fun pinnace_sock:tell_unsent/1, State)};
 handle_info({resume, Id}, State) ->
     {noreply, change(Id, fun pinnace_sock:resume/1, State)};
 handle_info({bind_again, Id, Step, Deadline}, State) ->
@@ -296,7 +298,7 @@ handle_packet(<<255, Text/binary>>, State) ->
     State.
 
 unsent(Id, Messages, Reason, State) ->
-    tell(Id, {pinnace_unsent, pinnace_registry:handle(Id), Messages, Reason}, State).
+    change(Id, fun(Sock) -> pinnace_sock:unsent(Messages, Reason, Sock) end, State).
 
 %% Tells the owner of a socket.
 tell(Id, Message, #state{socks = Socks} = State) ->
@@ -351,8 +353,7 @@ answer({made_again, Id}, {error, Reason}, State) ->
 answer({again, Id, {?BIND, _} = Step, Deadline}, {error, eaddrinuse}, State) ->
     Now = erlang:monotonic_time(millisecond),
     _ = Now < Deadline andalso erlang:send_after(?BIND_STEP_MS, self(), {bind_again, Id, Step, Deadline}),
-    _ = Now >= Deadline andalso unsent(Id, 0, eaddrinuse, State),
-    State;
+    case Now >= Deadline of true -> unsent(Id, 0, eaddrinuse, State); false -> State end;
 answer({again, _Id, _Step, _Deadline}, _Reply, State) ->
     State.
 
@@ -398,10 +399,10 @@ close(#sock{id = Id, monitor = Monitor} = Sock, Answer, #state{socks = Socks, ow
 died(Reason, #state{requests = Requests, socks = Socks, deaths = Deaths, relays = Relays} = State) ->
     ok = pinnace_relays:tell(down, Relays),
     maps:foreach(fun(_Id, Answer) -> fail(Answer) end, Requests),
-    maps:foreach(fun(Id, Sock) ->
+    Told = maps:map(fun(_Id, Sock) ->
         case pinnace_sock:unconfirmed(Sock) of
-            0 -> ok;
-            Messages -> _ = unsent(Id, Messages, port_crashed, State), ok
+            0 -> Sock;
+            Messages -> pinnace_sock:unsent(Messages, port_crashed, Sock)
         end
     end, Socks),
     {Most, Seconds} = application:get_env(pinnace, restart_intensity, ?INTENSITY),
@@ -410,7 +411,8 @@ died(Reason, #state{requests = Requests, socks = Socks, deaths = Deaths, relays 
     case length(Recent) =< Most andalso pinnace_program:start() of
         {ok, {Port, _} = Program} ->
             ok = pinnace_relays:tell(Port, Relays),
-            {noreply, restore(State#state{program = Program, requests = #{}, deaths = Recent, is_alive = true})};
+            Next = State#state{program = Program, requests = #{}, socks = Told, deaths = Recent, is_alive = true},
+            {noreply, restore(Next)};
         false ->
             {stop, {port_crashed, Reason}, State};
         {error, Problem} ->

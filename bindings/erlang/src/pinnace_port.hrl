@@ -26,6 +26,7 @@
 -define(LEAVE, 19).
 -define(MONITOR, 20).
 -define(STATISTICS, 21).
+-define(WITHDRAW, 22).
 -define(KEY_PAIR, 30).
 -define(LOAD_CERT, 31).
 -define(SAVE_CERT, 32).
@@ -56,22 +57,27 @@
                 {scatter, 17}, {dgram, 18}, {peer, 19}, {channel, 20}]).
 
 %% Where the handler is bound that admits peers (RFC 27).
--define(ZAP_ENDPOINT, "inproc://zeromq.zap.01").
+-define(ZAP_ENDPOINT, <<"inproc://zeromq.zap.01">>).
 
 %% The table of sockets, read by each send: {Id, Port, Room, Queue}. The last two are arrays of atomics, `Room' for as
-%% long as the program lives, and `Queue' for as long as the socket. `{unanswered, Port}' in place of the port: the next
-%% message of this REP answers a request of a program that has died.
+%% long as the program lives, and `Queue' for as long as the socket. `{unanswered, Count, Port}' in place of the port: as
+%% many messages of this REP are answers to requests of programs that have died.
 -define(SOCKETS, pinnace_sockets).
-%% In `Room': the octets that may be sent, the messages that were passed to the program, and those of them whose senders
-%% wait for what becomes of them.
+%% In `Room': the octets that may be sent, the messages that were passed to the program, those of them whose senders wait
+%% for what becomes of them, and those that the program has taken.
 -define(ROOM, 1).
 -define(SENT, 2).
 -define(CONFIRMING, 3).
-%% In `Queue': what was handed to the process that gathers, when something was sent last, in microseconds, and how many
-%% requests of this program callers or the owner have got, if the socket is a REP.
+-define(TAKEN, 4).
+-define(IN_ROOM, 4).
+%% In `Queue': the messages that the process that gathers has, when something was sent last, in microseconds, how many
+%% requests of this program callers or the owner have got, if the socket is a REP, and the messages that a process that
+%% gathers had when it died.
 -define(QUEUED, 1).
 -define(LAST, 2).
 -define(ASKED, 3).
+-define(LOST, 4).
+-define(IN_QUEUE, 4).
 
 %% The options that the port's process has, as they were when it ended: {Id, [{Name, Value}]}.
 -define(MODES, pinnace_modes).

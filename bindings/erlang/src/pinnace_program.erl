@@ -23,7 +23,7 @@
 -spec start() -> {ok, program()} | {error, problem()}.
 start() ->
     Named = [os:getenv("PINNACE_PORT"), application:get_env(pinnace, program, false), in_priv()],
-    case [Name || Name <- Named, Name =/= false] of
+    case [Name || Name <- Named, Name =/= false, Name =/= ""] of
         [] -> {error, port_missing};
         [Name | _] -> open(Name)
     end.

@@ -17,12 +17,15 @@ start_link() ->
 
 %% Hands messages over, for which there is room in `Room'. They count in `Queue' until they are passed on.
 -spec pass(pos_integer(), atomics:atomics_ref(), atomics:atomics_ref(), iodata(), {pos_integer(), pos_integer()}) -> ok.
-pass(Id, Room, Queue, Encoded, Size) ->
-    ok = atomics:add(Queue, ?QUEUED, 1),
+pass(Id, Room, Queue, Encoded, {Octets, Count} = Size) ->
+    ok = atomics:add(Queue, ?QUEUED, Count),
     try ?MODULE ! {Id, Room, Queue, Encoded, Size} of
         _ -> ok
     catch
-        error:badarg -> {error, not_started}
+        error:badarg ->
+            ok = atomics:sub(Queue, ?QUEUED, Count),
+            ok = atomics:add(Room, ?ROOM, Octets),
+            {error, not_started}
     end.
 
 %% Waits until what was handed over before is passed on.
@@ -49,16 +52,24 @@ sync(Pid, Reference) ->
 
 -spec init(pid()) -> no_return().
 init(Parent) ->
+    ok = lost(),
     true = register(?MODULE, self()),
     process_flag(message_queue_data, off_heap),
     proc_lib:init_ack(Parent, {ok, self()}),
     wait().
 
+%% What the process of this name had that has died. The owners are told when their sockets are made again.
+lost() ->
+    lists:foreach(fun({_Id, _Port, _Room, Queue}) ->
+        Messages = atomics:exchange(Queue, ?QUEUED, 0),
+        ok = atomics:add(Queue, ?LOST, Messages)
+    end, ets:tab2list(?SOCKETS)).
+
 %% Calls from here on are to the code that was loaded last.
 -spec wait() -> no_return().
 wait() ->
     receive
-        {Id, Room, Queue, Encoded, {Octets, Count}} -> gather(Id, Room, Queue, [Encoded], Octets, Count, 1);
+        {Id, Room, Queue, Encoded, {Octets, Count}} -> gather(Id, Room, Queue, [Encoded], Octets, Count);
         Other -> other(Other)
     end.
 
@@ -69,21 +80,21 @@ other(_Message) ->
     ?MODULE:wait().
 
 %% Takes what waits for the same socket, up to a packet.
-gather(Id, Room, Queue, Batch, Octets, Count, Handed) ->
+gather(Id, Room, Queue, Batch, Octets, Count) ->
     receive
         {Id, Room, _, Encoded, {More, Messages}} when Octets + More =< ?BATCH_MAX ->
-            gather(Id, Room, Queue, [Batch | Encoded], Octets + More, Count + Messages, Handed + 1);
+            gather(Id, Room, Queue, [Batch | Encoded], Octets + More, Count + Messages);
         {Other, OtherRoom, OtherQueue, Encoded, {More, Messages}} ->
-            ok = flush(Id, Room, Queue, Batch, Octets, Count, Handed),
-            gather(Other, OtherRoom, OtherQueue, [Encoded], More, Messages, 1);
+            ok = flush(Id, Room, Queue, Batch, Octets, Count),
+            gather(Other, OtherRoom, OtherQueue, [Encoded], More, Messages);
         Message ->
-            ok = flush(Id, Room, Queue, Batch, Octets, Count, Handed),
+            ok = flush(Id, Room, Queue, Batch, Octets, Count),
             other(Message)
     after 0 ->
-        ok = flush(Id, Room, Queue, Batch, Octets, Count, Handed),
+        ok = flush(Id, Room, Queue, Batch, Octets, Count),
         ?MODULE:wait()
     end.
 
-flush(Id, Room, Queue, Batch, Octets, Count, Handed) ->
+flush(Id, Room, Queue, Batch, Octets, Count) ->
     _ = pinnace:pass_gathered(Id, Room, Batch, Octets, Count),
-    ok = atomics:sub(Queue, ?QUEUED, Handed).
+    ok = atomics:sub(Queue, ?QUEUED, Count).

@@ -5,7 +5,7 @@
 -export([new/5, renew/3, credit/1]).
 -export([delivered/2, part/3, recv/3, give_up/2, resume/1, set/2, get/2, info/1]).
 -export([modes/1, set_modes/2]).
--export([wait/4, room/3, unconfirmed/1, drop_answer/2, close/2]).
+-export([wait/4, room/3, unconfirmed/1, unsent/3, tell_unsent/1, drop_answer/2, close/2]).
 
 -include("pinnace_port.hrl").
 -include("pinnace_sock.hrl").
@@ -13,8 +13,6 @@
 -type sock() :: #sock{}.
 -export_type([sock/0]).
 
-%% The octets that the program may deliver beyond those that callers or the owner have got.
--define(WINDOW, 262144).
 -define(ALL_MESSAGES, 16#FFFFFFFF).
 %% The owner's mailbox has at most as many messages, or batches, before no more is granted.
 -define(MAILBOX_MESSAGES, 10000).
@@ -26,25 +24,35 @@
 new(Id, Port, Owner, Type, Window) ->
     EventsOf = case Type of {events_of, Of} -> Of; _ -> none end,
     Is = #sock{id = Id, handle = pinnace_registry:handle(Id), port = Port, is_rep = Type =:= rep, owner = Owner,
-               monitor = monitor(process, Owner), events_of = EventsOf, room = atomics:new(3, []),
-               out = atomics:new(3, [])},
+               monitor = monitor(process, Owner), events_of = EventsOf, room = atomics:new(?IN_ROOM, []),
+               out = atomics:new(?IN_QUEUE, [])},
     %% Nothing was sent just now.
     ok = atomics:put(Is#sock.out, ?LAST, erlang:monotonic_time(microsecond) - 1000000),
     %% It is there if another process had the socket before.
-    Unanswered = case ets:lookup(?SOCKETS, Id) of
-        [{_, _, Room, Out}] -> is_unanswered(Is#sock{room = Room, out = Out});
-        [] -> false
+    case ets:lookup(?SOCKETS, Id) of
+        [{_, _, Room, Out}] ->
+            Before = Is#sock{room = Room, out = Out},
+            Lost = unconfirmed(Before) + atomics:get(Out, ?LOST),
+            Told = case Lost of 0 -> Is; _ -> unsent(Lost, port_crashed, Is) end,
+            enter(unanswered(Before), Window, Told);
+        [] ->
+            enter(0, Window, Is)
+    end.
+
+%% The requests that a REP has not answered: one of its program, and those of programs before.
+unanswered(#sock{is_rep = false}) ->
+    0;
+unanswered(#sock{id = Id, room = Room, out = Out}) ->
+    Older = case ets:lookup(?SOCKETS, Id) of
+        [{_, {unanswered, Count, _}, _, _}] -> Count;
+        _ -> 0
     end,
-    enter(Unanswered, Window, Is).
+    Older + max(atomics:get(Out, ?ASKED) - atomics:get(Room, ?SENT), 0).
 
-%% Whether a REP has a request of its program that was not answered.
-is_unanswered(#sock{is_rep = IsRep, room = Room, out = Out}) ->
-    IsRep andalso atomics:get(Out, ?ASKED) > atomics:get(Room, ?SENT).
-
-enter(IsUnanswered, Window, #sock{id = Id, port = Port, room = Room, out = Out} = Sock) ->
+enter(Unanswered, Window, #sock{id = Id, port = Port, room = Room, out = Out} = Sock) ->
     ok = atomics:put(Room, ?ROOM, Window),
     ok = atomics:put(Out, ?ASKED, 0),
-    Place = case IsUnanswered of true -> {unanswered, Port}; false -> Port end,
+    Place = case Unanswered of 0 -> Port; _ -> {unanswered, Unanswered, Port} end,
     true = ets:insert(?SOCKETS, {Id, Place, Room, Out}),
     Sock.
 
@@ -52,13 +60,14 @@ enter(IsUnanswered, Window, #sock{id = Id, port = Port, room = Room, out = Out} 
 %% where they came from has died. Callers that were about to answer one get an error.
 -spec renew(port(), non_neg_integer(), sock()) -> sock().
 renew(Port, Window, #sock{is_rep = IsRep, senders = Senders} = Sock) ->
-    Renewed = Sock#sock{port = Port, room = atomics:new(3, []), taken = 0, senders = [], part = <<>>, used = 0},
+    Renewed = Sock#sock{port = Port, room = atomics:new(?IN_ROOM, []), senders = [], part = <<>>, used = 0},
     case IsRep of
         true ->
             reply_all(Senders, {error, port_crashed}),
-            credit(enter(Senders =:= [] andalso is_unanswered(Sock), Window, Renewed#sock{queue = queue:new()}));
+            Unanswered = max(unanswered(Sock) - length(Senders), 0),
+            credit(enter(Unanswered, Window, Renewed#sock{queue = queue:new()}));
         false ->
-            Entered = enter(false, Window, Renewed),
+            Entered = enter(0, Window, Renewed),
             reply_all(lists:reverse(Senders), ok),
             credit(Entered)
     end.
@@ -66,15 +75,19 @@ renew(Port, Window, #sock{is_rep = IsRep, senders = Senders} = Sock) ->
 %% The answer to a request of a program that has died is dropped. `Tell': its sender does not get the error.
 -spec drop_answer(boolean(), sock()) -> {error, port_crashed}.
 drop_answer(Tell, #sock{id = Id, port = Port, owner = Owner, handle = Handle}) ->
-    true = ets:update_element(?SOCKETS, Id, {2, Port}),
+    Place = case ets:lookup(?SOCKETS, Id) of
+        [{_, {unanswered, Count, _}, _, _}] when Count > 1 -> {unanswered, Count - 1, Port};
+        _ -> Port
+    end,
+    true = ets:update_element(?SOCKETS, Id, {2, Place}),
     _ = Tell andalso (Owner ! {pinnace_unsent, Handle, 1, port_crashed}),
     {error, port_crashed}.
 
 %% Grants the first messages.
 -spec credit(sock()) -> sock().
-credit(#sock{queue = Queue} = Sock) ->
+credit(#sock{queue = Queue, window = Window} = Sock) ->
     Queued = lists:sum([pinnace_wire:octets(Message) || Message <- queue:to_list(Queue)]),
-    grant_octets(max(?WINDOW - Queued, 0), Sock).
+    grant_octets(max(Window - Queued, 0), Sock).
 
 grant_octets(Octets, #sock{id = Id, port = Port} = Sock) ->
     ok = pinnace_writer:pass(Port, pinnace_wire:credit(Id, ?ALL_MESSAGES, Octets)),
@@ -166,7 +179,7 @@ count_down(#sock{active = Count}) ->
 
 %% A caller or the owner has got octets. The program is granted as many again once they are a quarter of the window,
 %% unless the owner's mailbox is full.
-used(Octets, #sock{used = Used} = Sock) when Used + Octets < ?WINDOW div 4 ->
+used(Octets, #sock{used = Used, window = Window} = Sock) when Used + Octets < Window div 4 ->
     Sock#sock{used = Used + Octets};
 used(Octets, #sock{used = Used, is_held = true} = Sock) ->
     Sock#sock{used = Used + Octets};
@@ -232,6 +245,9 @@ set({deliver, Deliver}, Sock) when Deliver =:= message; Deliver =:= batch ->
     {ok, Sock#sock{deliver = Deliver}};
 set({copy, Copy}, Sock) when is_integer(Copy), Copy >= 0 ->
     {ok, Sock#sock{copy = Copy}};
+set({window, Window}, #sock{id = Id, port = Port} = Sock) when is_integer(Window), Window > 0, Window < 1 bsl 32 ->
+    ok = pinnace_writer:pass(Port, pinnace_wire:order(?WITHDRAW, <<Id:32>>)),
+    {ok, credit(Sock#sock{window = Window})};
 set(_Option, _Sock) ->
     error.
 
@@ -239,12 +255,13 @@ set(_Option, _Sock) ->
 get(active, #sock{active = Active}) -> {ok, Active};
 get(deliver, #sock{deliver = Deliver}) -> {ok, Deliver};
 get(copy, #sock{copy = Copy}) -> {ok, Copy};
+get(window, #sock{window = Window}) -> {ok, Window};
 get(_Name, _Sock) -> error.
 
 %% The options that this process has.
 -spec modes(sock()) -> [{atom(), term()}].
-modes(#sock{active = Active, deliver = Deliver, copy = Copy}) ->
-    [{deliver, Deliver}, {copy, Copy}, {active, Active}].
+modes(#sock{active = Active, deliver = Deliver, copy = Copy, window = Window}) ->
+    [{deliver, Deliver}, {copy, Copy}, {window, Window}, {active, Active}].
 
 -spec set_modes([{atom(), term()}], sock()) -> sock().
 set_modes(Modes, Sock) ->
@@ -271,15 +288,32 @@ wait(_What, _Room, _From, Sock) ->
 
 %% The program has taken messages.
 -spec room(non_neg_integer(), non_neg_integer(), sock()) -> sock().
-room(Messages, Octets, #sock{room = Room, taken = Taken, senders = Senders} = Sock) ->
+room(Messages, Octets, #sock{room = Room, senders = Senders} = Sock) ->
+    ok = atomics:add(Room, ?TAKEN, Messages),
     ok = atomics:add(Room, ?ROOM, Octets),
     reply_all(lists:reverse(Senders), ok),
-    Sock#sock{taken = Taken + Messages, senders = []}.
+    Sock#sock{senders = []}.
 
 %% How many messages were sent that the program has not taken, and whose senders will not get an error.
 -spec unconfirmed(sock()) -> non_neg_integer().
-unconfirmed(#sock{room = Room, taken = Taken}) ->
-    max(atomics:get(Room, ?SENT) - Taken - atomics:get(Room, ?CONFIRMING), 0).
+unconfirmed(#sock{room = Room}) ->
+    max(atomics:get(Room, ?SENT) - atomics:get(Room, ?TAKEN) - atomics:get(Room, ?CONFIRMING), 0).
+
+%% Messages were refused or lost. The owner is told; if its mailbox is full, later, and at once of all.
+-spec unsent(non_neg_integer(), pinnace:reason(), sock()) -> sock().
+unsent(Count, Reason, #sock{unsent = Unsent} = Sock) ->
+    tell_unsent(Sock#sock{unsent = maps:update_with(Reason, fun(Before) -> Before + Count end, Count, Unsent)}).
+
+-spec tell_unsent(sock()) -> sock().
+tell_unsent(#sock{id = Id, owner = Owner, handle = Handle, unsent = Unsent} = Sock) ->
+    case process_info(Owner, message_queue_len) of
+        {message_queue_len, Length} when Length > ?MAILBOX_MESSAGES ->
+            _ = erlang:send_after(?HELD_MS, self(), {tell_unsent, Id}),
+            Sock;
+        _ ->
+            maps:foreach(fun(Reason, Count) -> Owner ! {pinnace_unsent, Handle, Count, Reason} end, Unsent),
+            Sock#sock{unsent = #{}}
+    end.
 
 %% Nobody waits any more.
 -spec close(term(), sock()) -> ok.

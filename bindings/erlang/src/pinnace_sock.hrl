@@ -10,8 +10,8 @@
     events_of = none :: none | pos_integer(),
     room :: atomics:atomics_ref(),
     out :: atomics:atomics_ref(),
-    %% How many messages the program has taken.
-    taken = 0 :: non_neg_integer(),
+    %% What was refused or lost and the owner was not told, because its mailbox is full.
+    unsent = #{} :: #{pinnace:reason() => pos_integer()},
     %% Those who wait for room.
     senders = [] :: [gen_server:from()],
     active = false :: boolean() | once | pos_integer(),
@@ -22,6 +22,8 @@
     queue = queue:new() :: queue:queue(pinnace_wire:message()),
     %% The begin of a message that comes in parts.
     part = <<>> :: binary(),
+    %% The octets that the program may deliver beyond those that callers or the owner have got.
+    window = 262144 :: pos_integer(),
     %% Octets that callers or the owner have got, and that the program was not granted again.
     used = 0 :: non_neg_integer(),
     %% A timer runs, because the owner has too many messages.

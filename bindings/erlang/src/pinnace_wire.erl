@@ -22,8 +22,8 @@
 -define(LAST, 1).
 -define(GIVEN_UP, 2).
 
-%% The frames of a message.
 -type message() :: [binary(), ...].
+%% The frames of a message.
 
 -spec hello(1..65535) -> iodata().
 hello(Version) ->
@@ -144,8 +144,9 @@ batches([Message | Messages], Batch, Octets, Count) ->
 option(Kind, infinity) -> option(Kind, -1);
 option(Kind, true) -> option(Kind, 1);
 option(Kind, false) -> option(Kind, 0);
-option(int, Value) when is_integer(Value) -> {ok, <<Value:32/signed>>};
-option(Kind, Value) when is_integer(Value), Kind =:= int64 orelse Kind =:= bits -> {ok, <<Value:64>>};
+option(int, Value) when is_integer(Value), Value >= -1 bsl 31, Value < 1 bsl 31 -> {ok, <<Value:32/signed>>};
+option(int64, Value) when is_integer(Value), Value >= -1 bsl 63, Value < 1 bsl 63 -> {ok, <<Value:64/signed>>};
+option(bits, Value) when is_integer(Value), Value >= 0, Value < 1 bsl 64 -> {ok, <<Value:64>>};
 option(Kind, Value) when Kind =:= text; Kind =:= bytes; Kind =:= key ->
     try {ok, iolist_to_binary(Value)}
     catch error:badarg -> error

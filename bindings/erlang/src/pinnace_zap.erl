@@ -13,13 +13,13 @@
 -include_lib("kernel/include/logger.hrl").
 -include("pinnace_port.hrl").
 
-%% `mechanism': `null', `plain' with `user' and `password', `curve' with `key' (32 octets), or another one in capitals
-%% with `credentials'.
 -type request() :: #{domain := binary(), address := binary(), routing_id := binary(), mechanism := atom() | binary(),
                      user => binary(), password => binary(), key => binary(), credentials => [binary()]}.
-%% The user and the metadata are properties of the peer's messages; the names of metadata have at most 255 octets.
+%% `mechanism': `null', `plain' with `user' and `password', `curve' with `key' (32 octets), or another one in capitals
+%% with `credentials'.
 -type decision() :: admit | {admit, User :: iodata()} | {admit, User :: iodata(), [{iodata(), iodata()}]}
                   | deny | {deny, Text :: iodata()}.
+%% The user and the metadata are properties of the peer's messages; the names of metadata have at most 255 octets.
 
 -callback init(Arguments :: term()) -> {ok, State :: term()} | {stop, Reason :: term()} | ignore.
 -callback handle_request(request(), State :: term()) -> {decision(), State :: term()}.

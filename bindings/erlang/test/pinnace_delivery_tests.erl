@@ -13,7 +13,8 @@ all_test_() ->
         fun program_dies/1, fun program_dies_while_sending/1, fun settled_for_another_program/1, fun process_dies/1,
         fun stopped_in_time/1, fun retry_is_stored_once/1, fun timeouts/1, fun wrong_use/1, fun names/1,
         fun supervised/1, fun together/1, fun together_by_another/1, fun about/1, fun port_process_dies/1,
-        fun program_dies_at_the_start/1, fun statistics/1])}.
+        fun program_dies_at_the_start/1, fun statistics/1, fun settled_while_the_handler_waits/1,
+        fun subscribed_by_the_handler/1, fun stopped_with_a_timeout/1, fun an_id_is_for_one/1])}.
 
 place() ->
     ok = waiting:quietly(),
@@ -341,7 +342,9 @@ wrong_use(Place) ->
     ?assertMatch({error, {einval, <<_, _/binary>>}}, Start((options(Place, "a"))#{nonsense => 1})),
     ?assertMatch({error, {einval, _}}, Start((options(Place, "a"))#{max_deliveries => "many"})),
     ?assertMatch({error, {einval, _}}, Start(options(Place, ""))),
-    ?assertEqual({error, einval}, Start((options(Place, "a"))#{prefetch => 0})),
+    [?assertEqual({error, einval}, Start(maps:merge(options(Place, "a"), Wrong)))
+     || Wrong <- [#{prefetch => 0}, #{prefetch => foo}, #{prefetch => 1 bsl 32}, #{close_within => -1}]],
+    ?assertMatch({error, {undef, _}}, pinnace_delivery:start_link(options(Place, "a"), no_such_module, [])),
     ?assertEqual({error, einval}, Start((options(Place, "a"))#{topics => [orders]})),
     ?assertMatch({error, {enoent, _}}, Start((options(Place, "a"))#{cert => "/nonexistent"})),
     ?assertEqual({error, planted}, pinnace_delivery:start_link(options(Place, "a"), delivery_handler, planted)),
@@ -455,3 +458,51 @@ program_dies_at_the_start(Place) ->
         ?assertEqual({ok, 0}, pinnace_delivery:pending(Client)),
         ok = pinnace_delivery:stop(Client)
     end || _ <- [1, 2]].
+
+%% A process settles a message, although the client handles another one.
+settled_while_the_handler_waits(Place) ->
+    {Sender, Receiver} = pair(Place, fun
+        (#{body := <<"later">>}) -> later;
+        (_) -> receive go -> ack end
+    end),
+    [{ok, 1}, {ok, 1}] = pinnace_delivery:deliver_many(Sender, "orders", ["later", "waits"]),
+    [Message, _] = [got(), got()],
+    ?assertEqual(ok, pinnace_delivery:settle(Message, ack)),
+    ok = pinnace_delivery:wait_pending(Sender, 1, ?PATIENCE_MS),
+    Receiver ! go,
+    all_handled(Sender).
+
+subscribed_by_the_handler(Place) ->
+    {Sender, Receiver} = pair(Place, fun
+        (#{topic := <<"orders">>}) ->
+            ok = pinnace_delivery:subscribe(self(), "refunds"),
+            ack;
+        (_) ->
+            ok = pinnace_delivery:unsubscribe(self(), "refunds"),
+            ack
+    end),
+    {ok, 1} = pinnace_delivery:deliver(Sender, "orders", "x"),
+    _ = got(),
+    ok = pinnace_delivery:wait_listeners(Sender, "refunds", 1, ?PATIENCE_MS),
+    kill_program(),
+    ok = pinnace_delivery:wait_listeners(Sender, "refunds", 1, ?PATIENCE_MS),
+    {ok, 1} = pinnace_delivery:deliver(Sender, "refunds", "y"),
+    ?assertMatch(#{topic := <<"refunds">>}, got()),
+    until(fun() -> {ok, []} =:= pinnace_delivery:addresses(Sender, "refunds") end),
+    ?assert(is_process_alive(Receiver)).
+
+stopped_with_a_timeout(Place) ->
+    {Sender, Receiver} = pair(Place, fun(_) -> receive go -> ack end end),
+    {ok, 1} = pinnace_delivery:deliver(Sender, "orders", "x"),
+    _ = got(),
+    ?assertExit(timeout, pinnace_delivery:stop(Receiver, 50)),
+    Receiver ! go,
+    all_handled(Sender),
+    unlink(Receiver),
+    until(fun() -> not is_process_alive(Receiver) end).
+
+an_id_is_for_one(Place) ->
+    {Sender, _} = pair(Place, fun ack/1),
+    ?assertEqual([{error, einval}, {error, einval}],
+                 pinnace_delivery:deliver_many(Sender, "orders", ["a", "b"], #{id => "1"})),
+    ?assertEqual([{ok, 1}], pinnace_delivery:deliver_many(Sender, "orders", ["a"], #{id => "1"})).

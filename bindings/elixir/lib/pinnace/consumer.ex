@@ -3,8 +3,8 @@ defmodule Pinnace.Consumer do
   A process that takes as many messages from a socket as it can work on.
 
   It has a socket, and demands messages with `{active, N}`: at most `:max_demand` are on their way to
-  it. When half of them were handled it demands as many again. What it does not demand stays in the
-  socket's queues, and then with its peers.
+  it. When half of them were handled it demands as many again. What it does not demand waits in
+  the node, up to 256 KiB (the socket's option `window`), and then with its peers.
 
       defmodule Printer do
         use Pinnace.Consumer
