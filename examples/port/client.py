@@ -21,8 +21,7 @@ class Refused(OSError):
 class Port:
     def __init__(self, program="pinnace-port", *arguments):
         self.process = subprocess.Popen([program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.last, self.answers, self.channels = 0, {}, {}
-        hello = self.read()
+        self.last, self.answers, self.channels, hello = 0, {}, {}, self.read()
         if not hello.startswith(b"\x81pinnace-port"):
             raise OSError("this is not pinnace-port")
         if not hello[13:15] <= b"\0\1" <= hello[15:17]:
