@@ -196,7 +196,7 @@ end_send({large, {Pid, Monitor}}) ->
     end.
 
 reply({reply, {ok, <<Receivers:32>>}}) -> {ok, Receivers};
-%% The text says which limit is reached, and by whom.
+%% The text names the limit, and the receivers with the most octets pending.
 reply({reply, {error, {enospc, Text}}}) -> {error, {enospc, Text}};
 reply({reply, {error, {Reason, _Text}}}) -> {error, reason(Reason)};
 reply({reply, {error, Reason}}) -> {error, Reason};

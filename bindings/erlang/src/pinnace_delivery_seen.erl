@@ -1,6 +1,6 @@
 %% @private
-%% The deliveries that a client has seen: a program that dies has not stored all of what was settled, so some come
-%% again.
+%% The deliveries that a client has seen. A program may die before it has stored a settlement; then the next program
+%% delivers the message again.
 -module(pinnace_delivery_seen).
 
 -export([new/0, look/2, settled/3]).

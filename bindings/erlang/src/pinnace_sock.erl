@@ -272,8 +272,8 @@ set_modes(Modes, Sock) ->
 info(#sock{owner = Owner, active = Active, queue = Queue, room = Room}) ->
     #{owner => Owner, active => Active, queued => queue:len(Queue), room => atomics:get(Room, ?ROOM)}.
 
-%% Lets a sender wait until there is room in `Room', or until another program has made the socket again. An answer is
-%% not sent to another program than that of its request.
+%% Lets a sender wait until there is room in `Room', or until another program has made the socket again. A REP gets
+%% an error instead: its request came through the program that has died.
 -spec wait(room | program, atomics:atomics_ref(), gen_server:from(), sock()) ->
     {reply, ok | {error, port_crashed}, sock()} | {wait, sock()}.
 wait(What, Room, From, #sock{room = Room, senders = Senders} = Sock) ->

@@ -4,81 +4,20 @@
 -include_lib("eunit/include/eunit.hrl").
 -include("waiting.hrl").
 
--record(place, {dir :: file:filename()}).
+-import(delivery_places, [options/2, receiver/4, receiver/5, sender/1, pair/2, pair/3, got/0, body/0, all_handled/1]).
+-import(delivery_places, [kill_program/0]).
 
 all_test_() ->
-    {foreach, fun place/0, fun leave/1, each([
+    {foreach, fun delivery_places:place/0, fun delivery_places:leave/1, each([
         fun delivered/1, fun properties/1, fun failures/1, fun verdicts/1, fun later/1, fun to_all/1, fun many/1,
         fun kept_for_the_first/1, fun topics/1, fun callbacks/1, fun prefetch/1, fun large/1, fun dead_letter/1,
-        fun program_dies/1, fun program_dies_while_sending/1, fun settled_for_another_program/1, fun process_dies/1,
         fun stopped_in_time/1, fun retry_is_stored_once/1, fun timeouts/1, fun wrong_use/1, fun names/1,
-        fun supervised/1, fun together/1, fun together_by_another/1, fun about/1, fun port_process_dies/1,
-        fun program_dies_at_the_start/1, fun statistics/1, fun settled_while_the_handler_waits/1,
-        fun subscribed_by_the_handler/1, fun stopped_with_a_timeout/1, fun an_id_is_for_one/1])}.
-
-place() ->
-    ok = waiting:quietly(),
-    Dir = string:trim(os:cmd("mktemp -d")),
-    #place{dir = Dir}.
-
-leave(#place{dir = Dir}) ->
-    ok = waiting:stop(Dir),
-    %% The program may still write.
-    until(fun() -> ok =:= file:del_dir_r(Dir) end).
-
-%% Options of a client with a store and a registry below the directory of the test.
-options(#place{dir = Dir}, Name) ->
-    #{name => Name, data_dir => filename:join(Dir, Name), registry => "dir://" ++ filename:join(Dir, "registry"),
-      retry_first_ms => 10, retry_most_ms => 20}.
-
-receiver(Place, Name, Topic, Decide) ->
-    receiver(Place, Name, Topic, Decide, #{}).
-
-receiver(Place, Name, Topic, Decide, More) ->
-    Options = maps:merge(maps:put(topic, Topic, options(Place, Name)), More),
-    {ok, Client} = pinnace_delivery:start_link(Options, delivery_handler, {self(), Decide}),
-    Client.
-
-sender(Place) ->
-    {ok, Client} = pinnace_delivery:start_link((options(Place, "shop"))#{topic => <<"offers">>}),
-    Client.
-
-%% A sender, and a receiver of orders that is known to it.
-pair(Place, Decide) ->
-    pair(Place, Decide, #{}).
-
-pair(Place, Decide, More) ->
-    Receiver = receiver(Place, "billing", "orders", Decide, More),
-    Sender = sender(Place),
-    ok = pinnace_delivery:wait_listeners(Sender, "orders", 1, ?PATIENCE_MS),
-    {Sender, Receiver}.
-
-ack(_Message) -> ack.
-
-got() ->
-    {got, Message} = next(),
-    Message.
-
-body() ->
-    maps:get(body, got()).
-
-all_handled(Sender) ->
-    ok = pinnace_delivery:wait_pending(Sender, 0, ?PATIENCE_MS).
-
-kill_program() ->
-    {ok, Socket} = pinnace:socket(pair),
-    {ok, #{os_pid := Pid}} = pinnace:info(Socket),
-    "" = os:cmd("kill -KILL " ++ integer_to_list(Pid)),
-    until(fun() ->
-        case pinnace:info(Socket) of
-            {ok, #{os_pid := Next}} -> Next =/= Pid;
-            _ -> false
-        end
-    end),
-    ok = pinnace:close(Socket).
+        fun supervised/1, fun together/1, fun together_by_another/1, fun about/1, fun statistics/1,
+        fun settled_while_the_handler_waits/1, fun subscribed_by_the_handler/1, fun stopped_with_a_timeout/1,
+        fun an_id_is_for_one/1])}.
 
 delivered(Place) ->
-    {Sender, _} = pair(Place, fun ack/1),
+    {Sender, _} = pair(Place, fun delivery_places:ack/1),
     Before = erlang:system_time(millisecond),
     ?assertEqual({ok, 1}, pinnace_delivery:deliver(Sender, "orders", ["3 ", <<"pinnaces">>])),
     #{topic := <<"orders">>, from := <<"shop">>, body := <<"3 pinnaces">>, deliveries := 1, headers := [],
@@ -90,7 +29,7 @@ delivered(Place) ->
     ?assertEqual({ok, 0}, pinnace_delivery:pending(Sender)).
 
 properties(Place) ->
-    {Sender, _} = pair(Place, fun ack/1),
+    {Sender, _} = pair(Place, fun delivery_places:ack/1),
     Trace = <<"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01">>,
     Options = #{id => "order-1", content_type => "application/json", traceparent => Trace, tracestate => "a=b",
                 ordering_key => <<"k">>, headers => [{"a", <<0, 255>>}, {"b", "c"}], ttl => 60000, timeout => 10000},
@@ -150,8 +89,8 @@ later(Place) ->
     all_handled(Sender).
 
 to_all(Place) ->
-    {Sender, _} = pair(Place, fun ack/1),
-    _ = receiver(Place, "stock", "orders", fun ack/1),
+    {Sender, _} = pair(Place, fun delivery_places:ack/1),
+    _ = receiver(Place, "stock", "orders", fun delivery_places:ack/1),
     ok = pinnace_delivery:wait_listeners(Sender, "orders", 2, ?PATIENCE_MS),
     ?assertEqual({ok, 2}, pinnace_delivery:deliver(Sender, "orders", "x", #{all => true, durability => interval})),
     ?assertEqual([<<"x">>, <<"x">>], [body(), body()]),
@@ -161,7 +100,7 @@ to_all(Place) ->
     ?assertEqual(<<"y">>, body()).
 
 many(Place) ->
-    {Sender, Receiver} = pair(Place, fun ack/1),
+    {Sender, Receiver} = pair(Place, fun delivery_places:ack/1),
     Numbers = [integer_to_binary(Number) || Number <- lists:seq(1, 1000)],
     Results = pinnace_delivery:deliver_many(Sender, "orders", Numbers),
     ?assertEqual([{ok, 1}], lists:usort(Results)),
@@ -176,13 +115,13 @@ kept_for_the_first(Place) ->
     ?assertMatch({ok, _}, pinnace_delivery:deliver(Sender, "waste", "cleared")),
     ?assertEqual({ok, 2}, pinnace_delivery:pending(Sender)),
     ?assertEqual({ok, 1}, pinnace_delivery:clear_pending(Sender, "waste")),
-    _ = receiver(Place, "billing", "orders", fun ack/1),
+    _ = receiver(Place, "billing", "orders", fun delivery_places:ack/1),
     ?assertEqual(<<"kept">>, body()),
     all_handled(Sender).
 
 %% Topics that are added stay when the program dies.
 topics(Place) ->
-    {Sender, Receiver} = pair(Place, fun ack/1, #{topics => ["invoices"]}),
+    {Sender, Receiver} = pair(Place, fun delivery_places:ack/1, #{topics => ["invoices"]}),
     ok = pinnace_delivery:subscribe(Receiver, "offers"),
     ok = pinnace_delivery:wait_listeners(Sender, "offers", 2, ?PATIENCE_MS),
     kill_program(),
@@ -197,7 +136,7 @@ topics(Place) ->
     until(fun() -> {ok, []} =:= pinnace_delivery:addresses(Sender, "refunds") end).
 
 callbacks(Place) ->
-    {_, Receiver} = pair(Place, fun ack/1),
+    {_, Receiver} = pair(Place, fun delivery_places:ack/1),
     ?assertEqual(0, gen_server:call(Receiver, count)),
     ok = gen_server:cast(Receiver, hello),
     ?assertEqual({cast, hello}, next()),
@@ -224,7 +163,7 @@ prefetch(Place) ->
 
 %% Bodies beyond a packet, in both directions.
 large(Place) ->
-    {Sender, _} = pair(Place, fun ack/1),
+    {Sender, _} = pair(Place, fun delivery_places:ack/1),
     [begin
         Body = rand:bytes(Size),
         ?assertEqual({ok, 1}, pinnace_delivery:deliver(Sender, "orders", Body)),
@@ -237,75 +176,11 @@ dead_letter(Place) ->
         (#{topic := <<"orders">>}) -> terminate;
         (_) -> ack
     end),
-    _ = receiver(Place, "auditor", "orders.dead", fun ack/1),
+    _ = receiver(Place, "auditor", "orders.dead", fun delivery_places:ack/1),
     {ok, 1} = pinnace_delivery:deliver(Sender, "orders", "bad"),
     _ = got(),
     ?assertMatch(#{body := <<"bad">>, dead := #{topic := <<"orders">>, receiver := <<"billing">>,
                                                 reason := terminated, deliveries := 1}}, got()).
-
-%% What was not settled comes again, and is marked; nothing is lost.
-program_dies(Place) ->
-    {Sender, _} = pair(Place, fun(#{redelivered := false}) -> later; (_) -> ack end),
-    Bodies = [integer_to_binary(Number) || Number <- lists:seq(1, 50)],
-    _ = pinnace_delivery:deliver_many(Sender, "orders", Bodies),
-    First = [got() || _ <- Bodies],
-    kill_program(),
-    Again = [got() || _ <- Bodies],
-    ?assertEqual([Body || #{body := Body} <- First], lists:sort(fun by_number/2, [Body || #{body := Body} <- Again])),
-    all_handled(Sender).
-
-by_number(A, B) ->
-    binary_to_integer(A) =< binary_to_integer(B).
-
-%% Sends that are under way go on with the next program: each message is stored once.
-program_dies_while_sending(Place) ->
-    {Sender, Receiver} = pair(Place, fun ack/1),
-    Parent = self(),
-    Processes = 10,
-    Each = 100,
-    [spawn_link(fun() ->
-        Results = [pinnace_delivery:deliver(Sender, "orders", <<Process, Number:32>>) || Number <- lists:seq(1, Each)],
-        Parent ! {results, lists:usort(Results)}
-    end) || Process <- lists:seq(1, Processes)],
-    [begin
-        Count = gen_server:call(Receiver, count),
-        until(fun() -> gen_server:call(Receiver, count) > Count + 50 end),
-        kill_program()
-    end || _ <- lists:seq(1, 3)],
-    [begin
-        {results, Results} = receive {results, _} = R -> R after ?PATIENCE_MS -> nothing end,
-        ?assertEqual([], [Result || Result <- Results, element(1, Result) =/= ok])
-    end || _ <- lists:seq(1, Processes)],
-    all_handled(Sender),
-    Got = received([]),
-    All = [<<Process, Number:32>> || Process <- lists:seq(1, Processes), Number <- lists:seq(1, Each)],
-    ?assertEqual(All, lists:sort(Got)),
-    %% No message comes again that was handled.
-    ?assertEqual(length(All), length(Got)).
-
-received(Got) ->
-    receive {got, #{body := Body}} -> received([Body | Got])
-    after 0 -> Got
-    end.
-
-settled_for_another_program(Place) ->
-    {Sender, _} = pair(Place, fun(_) -> later end),
-    {ok, 1} = pinnace_delivery:deliver(Sender, "orders", "x"),
-    Message = got(),
-    kill_program(),
-    ?assertEqual(<<"x">>, body()),
-    ?assertEqual({error, port_crashed}, pinnace_delivery:settle(Message, ack)).
-
-%% A client that is killed ends in the program too, and the next one of its name gets what it had.
-process_dies(Place) ->
-    {Sender, Receiver} = pair(Place, fun(_) -> later end),
-    {ok, 1} = pinnace_delivery:deliver(Sender, "orders", "x"),
-    #{cursor := Cursor} = got(),
-    unlink(Receiver),
-    exit(Receiver, kill),
-    _ = receiver(Place, "billing", "orders", fun ack/1),
-    ?assertMatch(#{cursor := Cursor}, got()),
-    all_handled(Sender).
 
 %% The messages that its module has not seen are given back, and come first to the next one.
 stopped_in_time(Place) ->
@@ -314,7 +189,7 @@ stopped_in_time(Place) ->
     _ = pinnace_delivery:deliver_many(Sender, "orders", ["1", "2", "3"]),
     ?assertEqual(<<"1">>, body()),
     ?assertEqual({terminated, normal}, next()),
-    Next = receiver(Place, "billing", "orders", fun ack/1),
+    Next = receiver(Place, "billing", "orders", fun delivery_places:ack/1),
     ?assertEqual([{<<"1">>, 1}, {<<"2">>, 1}, {<<"3">>, 1}],
                  [{Body, Count} || #{body := Body, deliveries := Count} <- [got(), got(), got()]]),
     ok = pinnace_delivery:drain(Next, ?PATIENCE_MS),
@@ -323,7 +198,7 @@ stopped_in_time(Place) ->
     ?assertEqual({error, closed}, pinnace_delivery:pending(Next)).
 
 retry_is_stored_once(Place) ->
-    {Sender, _} = pair(Place, fun ack/1),
+    {Sender, _} = pair(Place, fun delivery_places:ack/1),
     ?assertEqual({ok, 1}, pinnace_delivery:deliver(Sender, "orders", "x", #{id => "1"})),
     ?assertEqual({ok, 1}, pinnace_delivery:deliver(Sender, "orders", "x", #{id => "1"})),
     ?assertEqual(<<"x">>, body()),
@@ -367,7 +242,8 @@ flush_exits() ->
 
 names(Place) ->
     [begin
-        {ok, Pid} = pinnace_delivery:start_link(Name, options(Place, Client), delivery_handler, {self(), fun ack/1}),
+        Handler = {self(), fun delivery_places:ack/1},
+        {ok, Pid} = pinnace_delivery:start_link(Name, options(Place, Client), delivery_handler, Handler),
         ?assertEqual({ok, 0}, pinnace_delivery:pending(Name)),
         ok = pinnace_delivery:stop(Pid)
     end || {Name, Client} <- [{{local, a_client}, "a"}, {{global, a_client}, "b"}, {{via, global, a_via}, "c"}]].
@@ -375,7 +251,7 @@ names(Place) ->
 %% In a supervisor; a client that is killed is started again.
 supervised(Place) ->
     Arguments = [{local, supervised}, (options(Place, "billing"))#{topic => "orders"}, delivery_handler,
-                 {self(), fun ack/1}],
+                 {self(), fun delivery_places:ack/1}],
     {ok, Supervisor} = supervisor:start_link(one_child, [pinnace_delivery:child_spec(Arguments)]),
     First = whereis(supervised),
     Sender = sender(Place),
@@ -387,16 +263,8 @@ supervised(Place) ->
     exit(Supervisor, shutdown),
     ?assertEqual({terminated, shutdown}, next()).
 
-%% The process that has the program dies, and with it the program.
-port_process_dies(Place) ->
-    {Sender, _} = pair(Place, fun ack/1),
-    exit(whereis(pinnace_port), kill),
-    ?assertEqual({ok, 1}, pinnace_delivery:deliver(Sender, "orders", "x")),
-    ?assertEqual(<<"x">>, body()),
-    all_handled(Sender).
-
 statistics(Place) ->
-    {Sender, Receiver} = pair(Place, fun ack/1),
+    {Sender, Receiver} = pair(Place, fun delivery_places:ack/1),
     {ok, 1} = pinnace_delivery:deliver(Sender, "orders", "x"),
     _ = got(),
     all_handled(Sender),
@@ -413,7 +281,7 @@ together(Place) ->
         (#{deliveries := 2}) -> {ack, [nonsense]};
         (#{body := Body}) -> {ack, [{"invoices", ["invoice: ", Body]}, {"invoices", "copy", #{id => "a copy"}}]}
     end),
-    _ = receiver(Place, "printer", "invoices", fun ack/1),
+    _ = receiver(Place, "printer", "invoices", fun delivery_places:ack/1),
     {ok, 1} = pinnace_delivery:deliver(Sender, "orders", "x"),
     _ = [got() || _ <- [1, 2, 3]],
     ?assertMatch(#{body := <<"invoice: x">>, from := <<"billing">>}, got()),
@@ -446,18 +314,6 @@ about(Place) ->
     ?assertEqual({ok, []}, pinnace_delivery:pending_by_receiver(Receiver)),
     ok = pinnace_delivery:settle(Message, ack),
     {ok, #{in_hand := 0}} = pinnace_delivery:about(Receiver).
-
-%% The program is killed while a client is started in it: the next one has it.
-program_dies_at_the_start(Place) ->
-    {ok, Socket} = pinnace:socket(pair),
-    [begin
-        {ok, #{os_pid := OsPid}} = pinnace:info(Socket),
-        {ok, Client} = waiting:while_the_program_dies(OsPid, fun() ->
-            pinnace_delivery:start_link(options(Place, "shop"))
-        end),
-        ?assertEqual({ok, 0}, pinnace_delivery:pending(Client)),
-        ok = pinnace_delivery:stop(Client)
-    end || _ <- [1, 2]].
 
 %% A process settles a message, although the client handles another one.
 settled_while_the_handler_waits(Place) ->
@@ -502,7 +358,7 @@ stopped_with_a_timeout(Place) ->
     until(fun() -> not is_process_alive(Receiver) end).
 
 an_id_is_for_one(Place) ->
-    {Sender, _} = pair(Place, fun ack/1),
+    {Sender, _} = pair(Place, fun delivery_places:ack/1),
     ?assertEqual([{error, einval}, {error, einval}],
                  pinnace_delivery:deliver_many(Sender, "orders", ["a", "b"], #{id => "1"})),
     ?assertEqual([{ok, 1}], pinnace_delivery:deliver_many(Sender, "orders", ["a"], #{id => "1"})).

@@ -132,7 +132,7 @@ killed_processes_are_told(_) ->
 init([]) ->
     {ok, {#{}, [pinnace_sup:child_spec()]}}.
 
-%% Below a supervisor of somebody else, the modules of other bindings use what is there.
+%% `czmq' and `pinnace_erlzmq' use the processes that a supervisor of the test has started.
 own_supervisor_test() ->
     {ok, Supervisor} = supervisor:start_link(?MODULE, []),
     {ok, Context} = czmq:start(),

@@ -24,7 +24,7 @@ const UNKNOWN: Refusal = Refusal::Other(Errno::NOENT, "no such delivery, or it w
 const UNCONFIRMED: Refusal =
     Refusal::Other(Errno::INPROGRESS, "all of it is accepted, and not known to be on the disk");
 
-/// The verdict of what is still in hand.
+/// The verdict for a delivery that its handler still works on.
 pub const IN_HAND: u8 = 4;
 
 pub const NO_BODY: Refusal = Refusal::Other(Errno::INVAL, "no whole body");
