@@ -39,11 +39,7 @@ send(Id, Port, Room, Encoded, Octets, How) ->
     end.
 
 call(Request) ->
-    try gen_server:call(?MODULE, Request, infinity)
-    catch
-        exit:{noproc, _} -> {error, not_started};
-        exit:{_Reason, {gen_server, call, _}} -> {error, port_crashed}
-    end.
+    pinnace_port:call(?MODULE, Request).
 
 %% False: the program has died.
 passed(Port, Packet) ->

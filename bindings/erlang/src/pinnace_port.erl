@@ -5,7 +5,7 @@
 -behaviour(gen_server).
 
 -export([start_link/0]).
--export([call/1, request/2, option/1]).
+-export([call/1, call/2, request/2, option/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -include_lib("kernel/include/logger.hrl").
@@ -50,7 +50,12 @@ start_link() ->
 %% Calls the process.
 -spec call(term()) -> term().
 call(Request) ->
-    try gen_server:call(?MODULE, Request, infinity)
+    call(?MODULE, Request).
+
+%% Calls a process of the application by its name.
+-spec call(atom(), term()) -> term().
+call(Process, Request) ->
+    try gen_server:call(Process, Request, infinity)
     catch
         exit:{noproc, _} -> {error, not_started};
         exit:{_Reason, {gen_server, call, _}} -> {error, port_crashed}

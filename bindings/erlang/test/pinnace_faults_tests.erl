@@ -4,6 +4,8 @@
 -include_lib("eunit/include/eunit.hrl").
 -include("waiting.hrl").
 
+-import(waiting, [pair/1]).
+
 faults_test_() ->
     Tests = [fun sockets_come_back/0, fun callers_learn_that_it_died/0, fun a_stopped_program_is_replaced/0,
              fun what_was_not_taken_is_told/0, fun too_many_deaths/0, fun owners_that_die/0, fun many_senders/0,
@@ -31,13 +33,6 @@ kill(Signal) ->
 %% There is no such process, or it is not the program any more.
 is_gone(OsPid) ->
     file:read_file("/proc/" ++ OsPid ++ "/comm") =/= {ok, <<"pinnace-port\n">>}.
-
-pair(Name) ->
-    {ok, Pull} = pinnace:socket(pull),
-    {ok, Push} = pinnace:socket(push),
-    {ok, Endpoint} = pinnace:bind(Pull, Name),
-    ok = pinnace:connect(Push, Endpoint),
-    {Pull, Push}.
 
 %% Twenty sockets under load. Each message has a number: none comes twice, and all pairs work again after each kill.
 sockets_come_back() ->

@@ -3,6 +3,8 @@
 
 -include_lib("eunit/include/eunit.hrl").
 -include("waiting.hrl").
+
+-import(waiting, [pair/1]).
 -include("../src/pinnace_port.hrl").
 
 large_test_() ->
@@ -10,13 +12,6 @@ large_test_() ->
              fun the_program_dies_between_parts/0, fun the_program_stops_between_parts/0,
              fun the_socket_is_closed_between_parts/0, fun the_order_of_a_sender_is_kept/0, fun nobody_waits/0],
     {foreach, fun waiting:quietly/0, fun waiting:stop/1, [{timeout, waiting:limit_s(), Test} || Test <- Tests]}.
-
-pair(Name) ->
-    {ok, Pull} = pinnace:socket(pull),
-    {ok, Push} = pinnace:socket(push),
-    {ok, Endpoint} = pinnace:bind(Pull, Name),
-    ok = pinnace:connect(Push, Endpoint),
-    {Pull, Push}.
 
 os_pid(Socket) ->
     {ok, #{os_pid := OsPid}} = pinnace:info(Socket),

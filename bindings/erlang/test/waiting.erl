@@ -4,7 +4,7 @@
 -include_lib("eunit/include/eunit.hrl").
 
 -export([until/1, result/1, next/0, nothing/0, each/1, while_the_program_dies/2]).
--export([quietly/0, stop/1, is_long/0, limit_s/0]).
+-export([quietly/0, stop/1, is_long/0, limit_s/0, pair/1]).
 
 -include("waiting_times.hrl").
 
@@ -84,3 +84,11 @@ is_long() ->
 %% How many seconds a test may take.
 limit_s() ->
     case is_long() of true -> 600; false -> 60 end.
+
+%% A PULL that is bound to an endpoint, and a PUSH that is connected to it.
+pair(Endpoint) ->
+    {ok, Pull} = pinnace:socket(pull),
+    {ok, Push} = pinnace:socket(push),
+    {ok, Bound} = pinnace:bind(Pull, Endpoint),
+    ok = pinnace:connect(Push, Bound),
+    {Pull, Push}.
