@@ -107,6 +107,7 @@ features:
 	for feature in '' redis sqlite tls zstd; do \
 		cargo clippy --locked -p pinnace --no-default-features --features "$$feature" -- -D warnings || exit 1; \
 	done
+	cargo clippy --locked -p pinnace-port --no-default-features -- -D warnings
 	cargo test --locked -p pinnace-delivery --no-default-features --lib without_features
 
 simulate:

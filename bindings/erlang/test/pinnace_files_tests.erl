@@ -246,7 +246,7 @@ users_have_keys_passwords_and_rights(#{from := From, to := To}) ->
     ?assertMatch({ok, #{files := 1}}, pinnace_files:get(Client, "/data/a", To)),
     ?assertMatch({ok, #{failures := [#{reason := eacces, here := false}]}},
                  pinnace_files:put(Client, below(To, "a"), "/data/b")),
-    {ok, Other} = pinnace_files:start_client(Endpoint, #{key => {Secret, Public}, patience_ms => 500}),
+    {ok, Other} = pinnace_files:start_client(Endpoint, #{key => {Secret, Public}, patience_ms => 2000}),
     ?assertEqual({error, eacces}, pinnace_files:get(Other, "/data/a", To)),
     {ok, Second} = pinnace_files:start_server(Folders#{users => [{"bob", {password, "word"}}]}),
     {ok, [Place]} = pinnace_files:endpoints(Second),

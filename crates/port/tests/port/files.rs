@@ -343,7 +343,7 @@ fn users_have_keys_passwords_and_rights() {
     ];
     let endpoint = serve(&mut client, from.path(), &options.concat()).expect("it listens");
     let keys = |own: &[u8]| option("curve", &[&own[32..], &server[..32]].concat());
-    let patience = option("patience_ms", b"500");
+    let patience = option("patience_ms", b"2000");
     connect(&mut client, &endpoint, &keys(alice)).expect("it connects");
     let (fetch, rules) = (get_arguments("/data/a", &to.path().join("a"), 0, &[]), told(0));
     assert_eq!(client.request(GET, &fetch).map(|report| counts(&report)), Ok((1, 7, 0)));
