@@ -282,14 +282,15 @@ recv(Socket) ->
     recv(Socket, infinity).
 
 %% @doc As `recv/1', but waits at most for a number of milliseconds. A message that comes later is not lost. Errors:
-%% `timeout'; with 0, `eagain'.
+%% `timeout'; with 0, `eagain'; `enotsup': a socket of this type receives nothing.
 -spec recv(socket(), timeout()) -> {ok, message()} | {error, reason()}.
 recv(Socket, Timeout) when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout < 1 bsl 32 ->
     local(Socket, fun(Id) -> pinnace_port:call({recv, Id, Timeout}) end);
 recv(_Socket, _Timeout) ->
     {error, einval}.
 
-%% @doc Sets options of a socket, or of a context, in their order, up to the first error.
+%% @doc Sets options of a socket, or of a context, in their order, up to the first error. `enotsup': `rcvtimeo' and
+%% `sndtimeo', for which `recv/2' and `send/3' have arguments.
 -spec setopts(socket() | context(), [option()]) -> ok | {error, reason()}.
 setopts(_Socket, []) ->
     ok;
@@ -305,6 +306,8 @@ set(?CONTEXT_HANDLE(_, _) = Context, Option) ->
     of_context(Context, fun(Id) -> pinnace_context:set(Id, Option) end);
 set(Socket, {Name, _} = Option) when ?IS_OWN(Name) ->
     local(Socket, fun(Id) -> pinnace_port:call({set, Id, Option}) end);
+set(_Socket, {Name, _}) when Name =:= rcvtimeo; Name =:= sndtimeo ->
+    {error, enotsup};
 set(Socket, {Name, Value}) when is_atom(Name) ->
     local(Socket, fun(Id) ->
         case pinnace_port:option(Name) of

@@ -52,7 +52,7 @@ reason(Errno) -> {errno, Errno}.
 
 %% A reason in words.
 -spec format(term()) -> string().
-format(closed) -> "the socket is closed";
+format(closed) -> "it is closed";
 format(efsm) -> "the socket's pattern does not allow this now";
 format(enocompatproto) -> "the transport does not support this type of socket";
 format(eterm) -> "the context has ended";

@@ -15,16 +15,18 @@
 -define(PING_MS, 5000).
 %% How often the program may die within how many seconds, before this process ends.
 -define(INTENSITY, {10, 10}).
-%% How long a socket is tried to be bound again, and how often.
+%% How long until it is logged that a socket cannot be bound again, and how often that is tried before and after.
 -define(BIND_AGAIN_MS, 2000).
 -define(BIND_STEP_MS, 10).
+-define(BIND_LATE_STEP_MS, 500).
 -define(OPTIONS, {?MODULE, options}).
 
 %% What becomes of an answer.
 -type answer() :: none | options | {call | told, gen_server:from()} | {made_again, pos_integer()}
                 | {step, pos_integer(), pinnace_steps:step(), gen_server:from()}
                 | {made, pos_integer(), gen_server:from()}
-                | {again, pos_integer(), pinnace_steps:step(), Deadline :: integer()}.
+                | {again, pos_integer(), pinnace_steps:step(), deadline()}.
+-type deadline() :: integer() | over.
 
 -record(state, {
     program :: pinnace_program:program(),
@@ -77,7 +79,7 @@ init([]) ->
     process_flag(message_queue_data, off_heap),
     case pinnace_program:start() of
         {ok, Program} ->
-            _ = erlang:send_after(?PING_MS, self(), ping),
+            _ = erlang:send_after(ping_ms(), self(), ping),
             State = #state{program = Program, relays = pinnace_relays:load(element(1, Program))},
             {ok, restore(ask(?LIST_OPTIONS, [], options, State))};
         {error, Reason} ->
@@ -201,10 +203,11 @@ handle_info({tell_unsent, Id}, State) ->
     {noreply, change(Id, fun pinnace_sock:tell_unsent/1, State)};
 handle_info({resume, Id}, State) ->
     {noreply, change(Id, fun pinnace_sock:resume/1, State)};
-handle_info({bind_again, Id, Step, Deadline}, State) ->
-    case State#state.socks of
-        #{Id := _} -> {noreply, repeat(Id, Step, Deadline, State)};
-        #{} -> {noreply, State}
+handle_info({bind_again, Port, Id, Step, Deadline}, #state{program = {Port, _}} = State) ->
+    %% It may have been closed since.
+    case ets:member(?SPECS, Id) of
+        true -> {noreply, repeat(Id, Step, Deadline, State)};
+        false -> {noreply, State}
     end;
 handle_info({'DOWN', Monitor, process, Pid, _}, #state{owners = Owners, relays = Relays} = State) ->
     case Owners of
@@ -355,12 +358,28 @@ answer({made_again, Id}, {error, Reason}, State) ->
             lists:foreach(fun(Table) -> true = ets:delete(Table, Id) end, [?SOCKETS, ?SPECS, ?MODES]),
             State
     end;
-answer({again, Id, {?BIND, _} = Step, Deadline}, {error, eaddrinuse}, State) ->
-    Now = erlang:monotonic_time(millisecond),
-    _ = Now < Deadline andalso erlang:send_after(?BIND_STEP_MS, self(), {bind_again, Id, Step, Deadline}),
-    case Now >= Deadline of true -> unsent(Id, 0, eaddrinuse, State); false -> State end;
-answer({again, _Id, _Step, _Deadline}, _Reply, State) ->
+answer({again, Id, {?BIND, Argument} = Step, Deadline}, {error, eaddrinuse}, #state{program = {Port, _}} = State) ->
+    {Wait, Next} = bind_later(Argument, Deadline),
+    _ = erlang:send_after(Wait, self(), {bind_again, Port, Id, Step, Next}),
+    State;
+answer({again, Id, {Operation, _}, _Deadline}, {error, Reason}, State) ->
+    _ = ets:member(?SPECS, Id) andalso
+        ?LOG_ERROR("pinnace: a socket is not as before, operation ~b: ~ts", [Operation, pinnace_error:format(Reason)]),
+    State;
+answer({again, _Id, _Step, _Deadline}, {ok, _}, State) ->
     State.
+
+%% When a socket is tried to be bound again. That the endpoint is in use is logged once.
+bind_later(_Argument, over) ->
+    {?BIND_LATE_STEP_MS, over};
+bind_later(<<_Length:32, Endpoint/binary>>, Deadline) ->
+    case erlang:monotonic_time(millisecond) < Deadline of
+        true ->
+            {?BIND_STEP_MS, Deadline};
+        false ->
+            ?LOG_ERROR("pinnace: ~ts is in use; the socket that was bound to it is bound when it is free", [Endpoint]),
+            {?BIND_LATE_STEP_MS, over}
+    end.
 
 %% A socket was made, for the first time or again.
 made(Id, Values, #state{program = {Port, _}, socks = Socks, owners = Owners} = State) ->

@@ -23,7 +23,8 @@
 -spec new(pos_integer(), port(), pid(), pinnace:type() | {events_of, pos_integer()}, non_neg_integer()) -> sock().
 new(Id, Port, Owner, Type, Window) ->
     EventsOf = case Type of {events_of, Of} -> Of; _ -> none end,
-    Is = #sock{id = Id, handle = pinnace_registry:handle(Id), port = Port, is_rep = Type =:= rep, owner = Owner,
+    Is = #sock{id = Id, handle = pinnace_registry:handle(Id), port = Port, is_rep = Type =:= rep,
+               receives = not lists:member(Type, [pub, push, radio, scatter]), owner = Owner,
                monitor = monitor(process, Owner), events_of = EventsOf, room = atomics:new(?IN_ROOM, []),
                out = atomics:new(?IN_QUEUE, [])},
     %% Nothing was sent just now.
@@ -205,6 +206,8 @@ resume(#sock{id = Id, used = Used, owner = Owner, deliver = Deliver} = Sock) ->
 
 %% Gives the caller a message, or lets it wait for one.
 -spec recv(gen_server:from(), timeout(), sock()) -> {reply, term(), sock()} | {wait, sock()}.
+recv(_From, _Timeout, #sock{receives = false} = Sock) ->
+    {reply, {error, enotsup}, Sock};
 recv(From, Timeout, #sock{id = Id, queue = Queue, receivers = Receivers, active = Active} = Sock) ->
     case queue:out(Queue) of
         _ when Active =/= false ->

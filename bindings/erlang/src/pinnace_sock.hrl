@@ -4,6 +4,8 @@
     handle :: {pinnace_socket, pos_integer(), pid()},
     port :: port(),
     is_rep = false :: boolean(),
+    %% Its type receives messages.
+    receives = true :: boolean(),
     owner :: pid(),
     monitor :: reference(),
     %% What is delivered: messages, or the events of this socket.

@@ -6,11 +6,13 @@
 
 -import(waiting, [pair/1]).
 
+-export([log/2]).
+
 faults_test_() ->
     Tests = [fun sockets_come_back/0, fun callers_learn_that_it_died/0, fun a_stopped_program_is_replaced/0,
              fun what_was_not_taken_is_told/0, fun too_many_deaths/0, fun owners_that_die/0, fun many_senders/0,
              fun many_sockets/0, fun code_is_loaded_under_load/0, fun subscriptions_come_back/0,
-             fun closed_while_it_is_made_again/0, fun modes_come_back/0],
+             fun closed_while_it_is_made_again/0, fun modes_come_back/0, fun an_endpoint_in_use_is_bound_later/0],
     {foreach, fun waiting:quietly/0, fun waiting:stop/1, [{timeout, waiting:limit_s(), Test} || Test <- Tests]}.
 
 os_pid() ->
@@ -96,10 +98,13 @@ callers_learn_that_it_died() ->
 a_stopped_program_is_replaced() ->
     ok = application:stop(pinnace),
     ok = application:set_env(pinnace, ping_ms, 100),
+    Begin = erlang:monotonic_time(millisecond),
     ok = application:start(pinnace),
     {Pull, Push} = pair("tcp://127.0.0.1:*"),
     OsPid = signal("STOP"),
     until(fun() -> is_gone(OsPid) end),
+    %% The first ping does not come after the default time.
+    ?assert(erlang:monotonic_time(millisecond) - Begin < 5000),
     %% What the dead one got is lost.
     until(fun() ->
         ok = pinnace:send(Push, <<"again">>),
@@ -168,6 +173,36 @@ modes_come_back() ->
     receive {pinnace_passive, Pull} -> ok after ?PATIENCE_MS -> error(passive) end,
     ?assertEqual({ok, [<<"4">>]}, pinnace:recv(Pull, ?PATIENCE_MS)),
     ?assertMatch({ok, #{active := true}}, pinnace:info(Monitor)).
+
+%% Another program takes the port of a socket before it is made again: that is logged, and it is bound in the end.
+an_endpoint_in_use_is_bound_later() ->
+    {Pull, Push} = pair("tcp://127.0.0.1:*"),
+    {ok, #{bound := [<<"tcp://127.0.0.1:", Number/binary>> = Endpoint]}} = pinnace:info(Pull),
+    ok = logger:set_handler_config(default, level, none),
+    ok = logger:add_handler(?MODULE, ?MODULE, #{config => self()}),
+    ok = logger:set_primary_config(level, error),
+    Port = whereis(pinnace_port),
+    OsPid = os_pid(),
+    ok = sys:suspend(Port),
+    "" = os:cmd("kill -KILL " ++ OsPid),
+    Listen = fun() -> gen_tcp:listen(binary_to_integer(Number), [{ip, {127, 0, 0, 1}}, {reuseaddr, true}]) end,
+    {ok, Other} = result(fun() -> case Listen() of {error, eaddrinuse} -> error; Made -> Made end end),
+    ok = sys:resume(Port),
+    Told = unicode:characters_to_list(["pinnace: ", Endpoint, " is in use"]),
+    try until(fun() -> receive {logged, Text} -> string:prefix(Text, Told) =/= nomatch after 0 -> false end end)
+    after
+        ok = logger:remove_handler(?MODULE),
+        ok = logger:set_handler_config(default, level, all)
+    end,
+    ok = gen_tcp:close(Other),
+    ok = pinnace:send(Push, <<"again">>),
+    ?assertEqual({ok, [<<"again">>]}, pinnace:recv(Pull, ?PATIENCE_MS)).
+
+%% A handler of `logger' that passes on texts.
+log(#{msg := {Format, Values}}, #{config := Pid}) when is_list(Values) ->
+    Pid ! {logged, lists:flatten(io_lib:format(Format, Values))};
+log(_Event, _Config) ->
+    ok.
 
 is_queued(Pid, Is) ->
     {messages, Messages} = process_info(Pid, messages),

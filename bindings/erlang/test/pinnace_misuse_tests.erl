@@ -10,8 +10,9 @@
 
 all_test_() ->
     {foreach, fun waiting:quietly/0, fun waiting:stop/1, each([
-        fun wrong_times/1, fun wrong_events/1, fun numbers_out_of_range/1, fun malformed_options/1, fun wrong_flags/1,
-        fun a_small_window/1, fun a_window_is_kept/1, fun a_full_mailbox_is_not_filled/1, fun empty_paths/1,
+        fun wrong_times/1, fun sockets_that_only_send/1, fun options_without_effect/1, fun wrong_events/1,
+        fun numbers_out_of_range/1, fun malformed_options/1, fun wrong_flags/1, fun a_small_window/1,
+        fun a_window_is_kept/1, fun a_full_mailbox_is_not_filled/1, fun empty_paths/1,
         fun killed_processes_are_told/1])}.
 
 wrong_times(_) ->
@@ -19,6 +20,17 @@ wrong_times(_) ->
     Port = whereis(pinnace_port),
     [?assertEqual({error, einval}, pinnace:recv(Pull, Timeout)) || Timeout <- [-1, foo, 1.5, 1 bsl 32]],
     ?assertEqual(Port, whereis(pinnace_port)).
+
+sockets_that_only_send(_) ->
+    [begin
+        {ok, Socket} = pinnace:socket(Type),
+        [?assertEqual({error, enotsup}, pinnace:recv(Socket, Timeout)) || Timeout <- [0, 1, infinity]]
+    end || Type <- [push, pub, radio, scatter]].
+
+%% The calls have timeouts of their own.
+options_without_effect(_) ->
+    {ok, Pair} = pinnace:socket(pair),
+    [?assertEqual({error, enotsup}, pinnace:setopts(Pair, [{Name, 100}])) || Name <- [rcvtimeo, sndtimeo]].
 
 wrong_events(_) ->
     {ok, Pull} = pinnace:socket(pull),
