@@ -204,8 +204,8 @@ handle_info({tell_unsent, Id}, State) ->
 handle_info({resume, Id}, State) ->
     {noreply, change(Id, fun pinnace_sock:resume/1, State)};
 handle_info({bind_again, Port, Id, Step, Deadline}, #state{program = {Port, _}} = State) ->
-    %% It may have been closed since.
-    case ets:member(?SPECS, Id) of
+    %% It may have been unbound or closed since.
+    case has_step(Id, Step) of
         true -> {noreply, repeat(Id, Step, Deadline, State)};
         false -> {noreply, State}
     end;
@@ -341,6 +341,17 @@ answer({step, Id, Step, From}, {ok, Value} = Reply, State) ->
     note_step(Id, Step, Value),
     gen_server:reply(From, Reply),
     State;
+answer({step, Id, {?UNBIND, Endpoint} = Step, From}, {error, enoent} = Error, State) ->
+    %% The socket may wait for an endpoint that is in use.
+    Reply = case has_step(Id, {?BIND, iolist_to_binary(Endpoint)}) of
+        true ->
+            note_step(Id, Step, <<>>),
+            {ok, <<>>};
+        false ->
+            Error
+    end,
+    gen_server:reply(From, Reply),
+    State;
 answer({step, _Id, _Step, From}, Error, State) ->
     gen_server:reply(From, Error),
     State;
@@ -411,6 +422,12 @@ note_step(Id, Step, Value) ->
     case ets:lookup(?SPECS, Id) of
         [{_, _, _, _, Steps}] -> true = ets:update_element(?SPECS, Id, {5, pinnace_steps:add(Step, Value, Steps)});
         [] -> true
+    end.
+
+has_step(Id, Step) ->
+    case ets:lookup(?SPECS, Id) of
+        [{_, _, _, _, Steps}] -> lists:member(Step, Steps);
+        [] -> false
     end.
 
 close(#sock{id = Id, monitor = Monitor} = Sock, Answer, #state{socks = Socks, owners = Owners} = State) ->

@@ -12,7 +12,8 @@ faults_test_() ->
     Tests = [fun sockets_come_back/0, fun callers_learn_that_it_died/0, fun a_stopped_program_is_replaced/0,
              fun what_was_not_taken_is_told/0, fun too_many_deaths/0, fun owners_that_die/0, fun many_senders/0,
              fun many_sockets/0, fun code_is_loaded_under_load/0, fun subscriptions_come_back/0,
-             fun closed_while_it_is_made_again/0, fun modes_come_back/0, fun an_endpoint_in_use_is_bound_later/0],
+             fun closed_while_it_is_made_again/0, fun modes_come_back/0, fun an_endpoint_in_use_is_bound_later/0,
+             fun an_endpoint_in_use_is_unbound/0],
     {foreach, fun waiting:quietly/0, fun waiting:stop/1, [{timeout, waiting:limit_s(), Test} || Test <- Tests]}.
 
 os_pid() ->
@@ -177,6 +178,24 @@ modes_come_back() ->
 %% Another program takes the port of a socket before it is made again: that is logged, and it is bound in the end.
 an_endpoint_in_use_is_bound_later() ->
     {Pull, Push} = pair("tcp://127.0.0.1:*"),
+    {Endpoint, Other} = port_is_taken(Pull),
+    ok = gen_tcp:close(Other),
+    ok = pinnace:send(Push, <<"again">>),
+    ?assertEqual({ok, [<<"again">>]}, pinnace:recv(Pull, ?PATIENCE_MS)),
+    ?assertMatch({ok, #{bound := [Endpoint]}}, pinnace:info(Pull)).
+
+%% A socket that waits for its port does not get it after it was unbound.
+an_endpoint_in_use_is_unbound() ->
+    {Pull, _Push} = pair("tcp://127.0.0.1:*"),
+    {Endpoint, Other} = port_is_taken(Pull),
+    ?assertEqual({error, enoent}, pinnace:unbind(Pull, "tcp://127.0.0.1:1")),
+    ?assertEqual(ok, pinnace:unbind(Pull, Endpoint)),
+    ?assertEqual({error, enoent}, pinnace:unbind(Pull, Endpoint)),
+    ?assertMatch({ok, #{bound := []}}, pinnace:info(Pull)),
+    ok = gen_tcp:close(Other).
+
+%% The program of a bound socket dies, and its port is taken. Returns when that was logged.
+port_is_taken(Pull) ->
     {ok, #{bound := [<<"tcp://127.0.0.1:", Number/binary>> = Endpoint]}} = pinnace:info(Pull),
     ok = logger:set_handler_config(default, level, none),
     ok = logger:add_handler(?MODULE, ?MODULE, #{config => self()}),
@@ -194,9 +213,7 @@ an_endpoint_in_use_is_bound_later() ->
         ok = logger:remove_handler(?MODULE),
         ok = logger:set_handler_config(default, level, all)
     end,
-    ok = gen_tcp:close(Other),
-    ok = pinnace:send(Push, <<"again">>),
-    ?assertEqual({ok, [<<"again">>]}, pinnace:recv(Pull, ?PATIENCE_MS)).
+    {Endpoint, Other}.
 
 %% A handler of `logger' that passes on texts.
 log(#{msg := {Format, Values}}, #{config := Pid}) when is_list(Values) ->
